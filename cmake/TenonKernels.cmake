@@ -1,0 +1,16 @@
+# Instruction-set flags of the kernel files: by folder, never for the rest of the program.
+function(tenon_kernel_flags target)
+  set(flags_ref "")
+  set(flags_avx2 -mavx2 -mfma -mf16c)
+  set(flags_avx512vnni -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -mf16c -mprefer-vector-width=512)
+  set(flags_amx ${flags_avx512vnni} -mamx-tile -mamx-int8)
+  set(flags_neon -march=armv8.2-a+dotprod+fp16)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    if(source MATCHES "/hal/cpu/([a-z0-9]+)/")
+      set(isa ${CMAKE_MATCH_1})
+      set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES
+        COMPILE_OPTIONS "${flags_${isa}};-fno-exceptions;-fno-rtti;-O3")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,38 @@
+# Language, warnings, sanitizers: what every target of the project is built with.
+option(TENON_TESTS "Build the tests" ON)
+option(TENON_FUZZ "Build the fuzz targets (clang only)" OFF)
+option(TENON_BENCH "Build the micro benchmarks" OFF)
+set(TENON_SANITIZE "" CACHE STRING "Sanitizers, such as address,undefined or thread")
+option(TENON_COVERAGE "Instrument for gcov" OFF)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+find_program(TENON_CCACHE ccache)
+if(TENON_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TENON_CCACHE})
+endif()
+
+add_library(tenon_options INTERFACE)
+target_include_directories(tenon_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(tenon_options INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Werror
+  # A fused multiply-add is written where it is meant: results must not depend on the optimiser.
+  -ffp-contract=off
+  -fno-omit-frame-pointer)
+if(TENON_SANITIZE)
+  target_compile_options(tenon_options INTERFACE -fsanitize=${TENON_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(tenon_options INTERFACE -fsanitize=${TENON_SANITIZE})
+endif()
+if(TENON_COVERAGE)
+  target_compile_options(tenon_options INTERFACE --coverage -O0)
+  target_link_options(tenon_options INTERFACE --coverage)
+endif()
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+target_link_libraries(tenon_options INTERFACE fmt::fmt Threads::Threads)

@@ -1,0 +1,129 @@
+// The attributes of every built-in op. The variant's alternative says which op it is; the comment of
+// each struct gives inputs -> outputs. N is the number of tokens; weights are [rows, columns].
+//
+// An output whose dtype is kActI8 instead of F32 holds the same result, quantized
+// (hal/kernel_set.h); rms_norm, linear with a gated epilogue and attention may have one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tenon {
+
+// tokens I32 [N], table [V, D] -> [N, D]: rows of the table, times scale.
+struct EmbedAttrs {
+  float scale = 1.0F;
+  bool operator==(const EmbedAttrs&) const = default;
+};
+
+// x [N, D], weight F32 [group] (, residual [N, D]) -> [N, D]. Each `group` consecutive values are
+// normalised on their own (group == D: the row; group == head_dim: query/key norm). With a residual
+// the result is residual + norm(x).
+struct RmsNormAttrs {
+  float eps = 1e-5F;
+  int64_t group = 0;
+  bool add_residual = false;
+  bool operator==(const RmsNormAttrs&) const = default;
+};
+
+enum class Epilogue : uint8_t {
+  kNone,
+  kAddResidual,  // one weight; a residual [N, M] is the last input and is added
+  kSiluMul,      // two weights of equal shape: silu(x W0^T) * (x W1^T)
+  kGeluMul,      // two weights of equal shape: gelu(x W0^T) * (x W1^T)
+};
+
+// x F32 or kActI8 [N, K], weights [M_i, K] x weight_count, (biases F32 [M_i] x weight_count,)
+// (residual) -> with kNone one output [N, M_i] for each weight, else one output [N, M].
+struct LinearAttrs {
+  int64_t weight_count = 1;
+  bool has_bias = false;
+  Epilogue epilogue = Epilogue::kNone;
+  bool operator==(const LinearAttrs&) const = default;
+};
+
+// x F32 [N, K] -> kActI8 [N, K].
+struct QuantizeAttrs {
+  bool operator==(const QuantizeAttrs&) const = default;
+};
+
+// Elementwise. a, b [N, D] -> [N, D].
+struct AddAttrs {
+  bool operator==(const AddAttrs&) const = default;
+};
+struct MulAttrs {
+  bool operator==(const MulAttrs&) const = default;
+};
+// x -> x, elementwise.
+struct ScaleAttrs {
+  float factor = 1.0F;
+  bool operator==(const ScaleAttrs&) const = default;
+};
+struct SiluAttrs {
+  bool operator==(const SiluAttrs&) const = default;
+};
+// The tanh form.
+struct GeluAttrs {
+  bool operator==(const GeluAttrs&) const = default;
+};
+// cap * tanh(x / cap).
+struct SoftcapAttrs {
+  float cap = 0.0F;
+  bool operator==(const SoftcapAttrs&) const = default;
+};
+
+// How positions become angles; the same fields as ModelConfig's RopeConfig (model layer), kept here
+// so that the graph needs no model header. Scaling: 0 none, 1 linear, 2 llama3, 3 yarn.
+struct RopeParams {
+  float base = 10000.0F;
+  int64_t rotary_dim = 0;
+  bool interleaved = false;
+  uint8_t scaling = 0;
+  float factor = 1.0F;
+  int64_t original_context = 0;
+  float low_freq_factor = 1.0F;
+  float high_freq_factor = 4.0F;
+  float beta_fast = 32.0F;
+  float beta_slow = 1.0F;
+  float ext_factor = 1.0F;
+  float attention_factor = 0.0F;
+  bool operator==(const RopeParams&) const = default;
+};
+
+// x [N, heads * head_dim], positions I32 [N] (, frequency factors F32 [rotary_dim / 2]) -> same as
+// x. The factors divide the frequencies (GGUF's rope_freqs.weight).
+struct RopeAttrs {
+  int64_t head_dim = 0;
+  RopeParams rope;
+  bool operator==(const RopeAttrs&) const = default;
+};
+
+// q [N, heads * head_dim], k and v [N, kv_heads * head_dim], positions I32 [N] (, frequency
+// factors) -> [N, heads * head_dim]. Writes k and v to `layer` of each token's sequence in the KV
+// cache, then attends over the sequence up to the token (the last `window` tokens when not 0).
+// With fused_rope, q and k are rotated first.
+struct AttentionAttrs {
+  int64_t layer = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  float scale = 1.0F;
+  float softcap = 0.0F;
+  int64_t window = 0;
+  bool fused_rope = false;
+  RopeParams rope;  // of fused_rope
+  bool operator==(const AttentionAttrs&) const = default;
+};
+
+// x [N, D], rows I32 [R] -> [R, D].
+struct SelectRowsAttrs {
+  bool operator==(const SelectRowsAttrs&) const = default;
+};
+
+using OpAttrs =
+    std::variant<EmbedAttrs, RmsNormAttrs, LinearAttrs, QuantizeAttrs, AddAttrs, MulAttrs, ScaleAttrs,
+                 SiluAttrs, GeluAttrs, SoftcapAttrs, RopeAttrs, AttentionAttrs, SelectRowsAttrs>;
+
+}  // namespace tenon

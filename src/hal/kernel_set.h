@@ -1,0 +1,164 @@
+// KernelSet: the compute kernels of one CPU instruction set, and the memory layouts they share.
+//
+// Each src/hal/cpu/<isa>/ exports one constinit KernelSet. A null entry is a hole, filled from the
+// next set of the best-first list and in the end from `ref` (hal/kernel_registry.h). Kernels own
+// nothing, allocate nothing, do not throw and may run on any thread on disjoint outputs.
+//
+// Determinism: the floats of one output element are accumulated in an order that depends only on
+// its own row (K ascending), never on how many tokens, rows or threads a call has. So a token's
+// result is the same alone or in a batch, bit for bit.
+//
+// This header is included by kernel files: nothing but <cstddef> and <cstdint> here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon {
+
+// Weight rows in one packed panel: one 512-bit vector of floats, one AMX tile column block.
+inline constexpr int64_t kPanelRows = 16;
+
+// Activations that share one scale. 16 rather than 32: the mean of the group's maximum falls, so
+// the rounding error's power is about a quarter lower, and a group is exactly one panel of outputs.
+inline constexpr int64_t kActivationGroup = 16;
+
+// Tokens in one block of the KV cache: four vectors of eight keys on AVX2.
+inline constexpr int64_t kKvBlockTokens = 32;
+
+// How a weight matrix [rows, k] lies in memory after packing: panels of 16 rows, each panel a
+// sequence of k-blocks in ascending k, so that a kernel reads one straight stream. Rows past the end
+// are zero. For all quantized kinds a k-block covers 32 values of k (`step` s = 0..7 below covers
+// k = 4s..4s+3, byte r*4+j of a step belongs to row r and k = 4s+j):
+//
+//   kU4..., kCodebook4:  4 vectors of 64 bytes; vector v holds step v in its low nibbles and step
+//                        v+4 in its high nibbles (so low nibbles are k 0..15, high are k 16..31)
+//   kU8...:              8 vectors of 64 bytes; vector s holds step s
+//   then the scales d[16] and, where the kind has them, the minima m[16], little-endian f16
+//   (kCodebook4: float); kinds with groups of 16 (...S16...) store d for k 0..15, [m for k 0..15,]
+//   d for k 16..31 [, m for k 16..31].
+//
+// A value is d*q + m; kinds without minima use m = -zero*d with a fixed zero point:
+enum class PackedKind : uint8_t {
+  kF32,          // per k: 16 floats
+  kF16,          // per k: 16 f16
+  kBF16,         // per k: 16 bf16
+  kU4S32,        // q 0..15, zero point 8:  288 bytes   (Q4_0)
+  kU4S32M,       // q 0..15, minima:        320 bytes   (Q4_1, Q4_K)
+  kU4S16M,       // q 0..15, minima:        384 bytes   (Q2_K, Q3_K)
+  kCodebook4S32, // d*codebook[q]:          320 bytes   (IQ4_NL, IQ4_XS, MXFP4); scales are float
+  kU8S32,        // q 0..255, zero point 128: 544 bytes (Q8_0, Q5_0)
+  kU8S32M,       // q 0..255, minima:         576 bytes (Q5_1, Q5_K)
+  kU8S16,        // q 0..255, zero point 128: 576 bytes (Q6_K)
+};
+inline constexpr int kPackedKindCount = 10;
+
+inline constexpr bool IsQuantizedKind(PackedKind kind) { return kind >= PackedKind::kU4S32; }
+
+// Bytes of one k-block of a panel: 32 values of k for quantized kinds, one value of k otherwise.
+inline constexpr int64_t PackedBlockBytes(PackedKind kind) {
+  constexpr int64_t kBytes[kPackedKindCount] = {64, 32, 32, 288, 320, 384, 320, 544, 576, 576};
+  return kBytes[static_cast<int>(kind)];
+}
+
+// Bytes of one panel with rows of k values. REQUIRES: k % 32 == 0 for quantized kinds.
+inline constexpr int64_t PackedPanelBytes(PackedKind kind, int64_t k) {
+  return PackedBlockBytes(kind) * (IsQuantizedKind(kind) ? k / 32 : k);
+}
+
+// A row of quantized activations (DType::kActI8) with k values, k % 16 == 0, one group g = 16 k:
+//   int8  q[k]            round-to-nearest-even of x / scale, within -127..127
+//   float scale[k / 16]   max|x| / 127 of the group; 0 for an all-zero group
+//   float sum[k / 16]     scale[g] * (sum of q in the group), for the weights' minima
+inline constexpr int64_t ActivationRowBytes(int64_t k) { return k + k / kActivationGroup * 8; }
+inline constexpr int64_t ActivationScaleOffset(int64_t k) { return k; }
+inline constexpr int64_t ActivationSumOffset(int64_t k) { return k + k / kActivationGroup * 4; }
+
+// One panel times `tokens` activation rows: out[t][r] = sum over k of w[r][k] * x[t][k].
+// Quantized kinds: for each group of 16 in ascending k, with the exact integer dot product i,
+//   acc = fma(d * scale, float(i), acc);  acc = fma(m, sum, acc)      (m as above, zero point included)
+// (kCodebook4S32 has no minimum term.) Float kinds: acc = fma(w, x, acc) in ascending k.
+struct GemmArgs {
+  const std::byte* panel;        // one packed panel, PackedPanelBytes(kind, k)
+  int64_t k;                     // values in a row
+  const std::byte* activations;  // [tokens] rows: kActI8 for quantized kinds, float[k] otherwise
+  int64_t activation_stride;     // bytes from one activation row to the next
+  int64_t tokens;                // >= 1
+  const int8_t* codebook;        // [16], for kCodebook4S32 only
+  float* out;                    // [tokens, 16]
+  int64_t out_stride;            // floats from one output row to the next, >= 16
+};
+using GemmFn = void (*)(const GemmArgs& args);
+
+// x [k] floats to one kActI8 row.
+using QuantizeRowFn = void (*)(const float* x, int64_t k, std::byte* out);
+
+// out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]; one group of n values. out may be x.
+using RmsNormFn = void (*)(const float* x, const float* weight, int64_t n, float eps, float* out);
+
+// Elementwise over n values; out may be an input.
+using BinaryFn = void (*)(const float* a, const float* b, int64_t n, float* out);
+using UnaryFn = void (*)(const float* x, int64_t n, float* out);
+using ScaleFn = void (*)(const float* x, float factor, int64_t n, float* out);
+
+// Rotates pairs of one head in place: (a, b) -> (a*cos - b*sin, a*sin + b*cos), pair p using
+// cos[p], sin[p], p < pairs. Interleaved: a = x[2p], b = x[2p+1]. Half: a = x[p], b = x[p+pairs].
+using RopeFn = void (*)(float* x, const float* cos, const float* sin, int64_t pairs);
+
+// Element type of a KV cache.
+enum class KvType : uint8_t { kF32, kF16, kBF16 };
+inline constexpr int kKvTypeCount = 3;
+inline constexpr int64_t KvTypeBytes(KvType type) { return type == KvType::kF32 ? 4 : 2; }
+
+// Within one block of one layer and one KV head: keys lie transposed, [head_dim][kKvBlockTokens],
+// values [kKvBlockTokens][head_dim]. Conversion to 16 bits rounds to nearest even.
+struct KvStoreArgs {
+  const float* key;    // [head_dim]
+  const float* value;  // [head_dim]
+  int64_t head_dim;
+  int64_t slot;            // token within the block
+  std::byte* key_block;    // this layer's and head's keys of the block
+  std::byte* value_block;  // this layer's and head's values of the block
+};
+using KvStoreFn = void (*)(const KvStoreArgs& args);
+
+// One token's query heads that share one KV head, over keys [begin, end) of its sequence:
+//   out[h] = sum_j softmax_j(cap(scale * q[h].k_j)) v_j,  cap(s) = softcap * tanh(s / softcap) or s
+// by online softmax, block after block in ascending order, scores kept for one block only:
+//   m' = max(m, max_j s_j); c = exp(m - m'); l = l*c + sum_j exp(s_j - m'); o = o*c + sum_j p_j v_j
+// dot products accumulate over ascending d, value sums over ascending j, all by fma in float.
+struct AttentionArgs {
+  const float* query;  // [heads, head_dim], heads consecutive
+  int64_t heads;       // query heads of this KV head, >= 1
+  int64_t head_dim;    // a multiple of 8, at most 256
+  const std::byte* keys;     // this layer's and head's keys in block 0 of the pool
+  const std::byte* values;   // same for values
+  int64_t block_stride;      // bytes from a block to the next one in the pool
+  const int32_t* block_table;  // [(end + 31) / 32] pool block of each of the sequence's blocks
+  int64_t begin;             // first key seen (sliding window), 0 <= begin < end
+  int64_t end;               // one past the last key seen
+  float scale;
+  float softcap;  // 0: none
+  float* out;     // [heads, head_dim]
+};
+using AttentionFn = void (*)(const AttentionArgs& args);
+
+struct KernelSet {
+  const char* name;
+  GemmFn gemm[kPackedKindCount];
+  QuantizeRowFn quantize_row;
+  RmsNormFn rms_norm;
+  BinaryFn add;
+  BinaryFn mul;
+  ScaleFn scale;
+  UnaryFn silu;        // x / (1 + exp(-x))
+  UnaryFn gelu;        // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+  BinaryFn silu_mul;   // silu(a) * b, the same floats as silu then mul
+  BinaryFn gelu_mul;   // gelu(a) * b
+  RopeFn rope_interleaved;
+  RopeFn rope_half;
+  KvStoreFn kv_store[kKvTypeCount];
+  AttentionFn attention[kKvTypeCount];
+};
+
+}  // namespace tenon

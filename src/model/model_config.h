@@ -1,0 +1,53 @@
+// ModelConfig: the hyperparameters of a decoder, in one vocabulary for all file formats.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
+
+// Rotary position embedding (arXiv 2104.09864) and its context extensions (linear: 2306.15595,
+// YaRN: 2309.00071; llama3: the "rope_type": "llama3" rule of Llama 3.1).
+struct RopeConfig {
+  float base = 10000.0F;      // theta
+  int64_t rotary_dim = 0;     // leading values of a head that are rotated, even
+  bool interleaved = false;   // pairs (2p, 2p+1) as GGUF's llama family; else (p, p + rotary_dim/2)
+  RopeScaling scaling = RopeScaling::kNone;
+  float factor = 1.0F;               // context extension: positions or frequencies divided by it
+  int64_t original_context = 0;      // context the model was trained with (yarn, llama3)
+  float low_freq_factor = 1.0F;      // llama3
+  float high_freq_factor = 4.0F;     // llama3
+  float beta_fast = 32.0F;           // yarn
+  float beta_slow = 1.0F;            // yarn
+  float ext_factor = 1.0F;           // yarn: share of extrapolation mixing
+  float attention_factor = 0.0F;     // yarn: magnitude of cos and sin; 0: 1 + 0.1 ln(factor)
+
+  bool operator==(const RopeConfig&) const = default;
+};
+
+struct ModelConfig {
+  std::string architecture;  // GGUF's name: "llama", "qwen2", "qwen3", "gemma3"
+  std::string name;          // for people
+  std::string licence;       // SPDX name or what the file says; may be empty
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t ffn_size = 0;
+  int64_t layer_count = 0;
+  int64_t head_count = 0;
+  int64_t kv_head_count = 0;
+  int64_t head_dim = 0;
+  int64_t context_length = 0;  // tokens the model was trained for
+  float norm_eps = 1e-5F;
+  RopeConfig rope;
+  int64_t sliding_window = 0;          // tokens; 0: every layer sees everything
+  int64_t sliding_window_pattern = 0;  // every pattern-th layer is global, the others are sliding
+  float sliding_rope_base = 0.0F;      // theta of the sliding layers; 0: the same as rope.base
+  float attention_scale = 0.0F;        // 0: 1/sqrt(head_dim)
+  float attention_softcap = 0.0F;
+  float final_logit_softcap = 0.0F;
+};
+
+}  // namespace tenon
