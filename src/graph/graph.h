@@ -35,6 +35,13 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
+// What a shape function gives for each output.
+struct ValueType {
+  DType dtype = DType::kF32;
+  std::vector<Dim> shape;
+  bool operator==(const ValueType&) const = default;
+};
+
 enum class ValueKind : uint8_t { kInput, kWeight, kTemporary };
 
 // Where a value lives and an op runs. One CPU today; the planner will split by it.
@@ -72,7 +79,11 @@ struct Op {
 class Graph {
  public:
   ValueId AddInput(std::string name, DType dtype, std::vector<Dim> shape);
+  // The whole tensor. Asked for twice with the same type, the same value is returned (tied
+  // weights).
   ValueId AddWeight(std::string tensor, DType dtype, std::vector<Dim> shape);
+  // Rows [ref.row_begin, ref.row_end) of a tensor; `shape` is that of the rows.
+  ValueId AddWeightRows(WeightRef ref, DType dtype, std::vector<Dim> shape);
 
   // Appends an op; its outputs are new temporaries whose types come from the op's shape function.
   // Fails when the op's inputs do not fit it, saying which and why.

@@ -94,6 +94,8 @@ using GemmFn = void (*)(const GemmArgs& args);
 using QuantizeRowFn = void (*)(const float* x, int64_t k, std::byte* out);
 
 // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]; one group of n values. out may be x.
+// The squares are added by fma in 16 lanes (i mod 16); then the upper half of the lanes is added to
+// the lower one until one is left. The root's inverse is rounded first, then x * inverse * weight.
 using RmsNormFn = void (*)(const float* x, const float* weight, int64_t n, float eps, float* out);
 
 // Elementwise over n values; out may be an input.
@@ -126,7 +128,8 @@ using KvStoreFn = void (*)(const KvStoreArgs& args);
 //   out[h] = sum_j softmax_j(cap(scale * q[h].k_j)) v_j,  cap(s) = softcap * tanh(s / softcap) or s
 // by online softmax, block after block in ascending order, scores kept for one block only:
 //   m' = max(m, max_j s_j); c = exp(m - m'); l = l*c + sum_j exp(s_j - m'); o = o*c + sum_j p_j v_j
-// dot products accumulate over ascending d, value sums over ascending j, all by fma in float.
+// dot products accumulate over ascending d, value sums over ascending j, all by fma in float. The
+// 32 exp of a block are halved as in RmsNormFn, unseen keys counting 0; l = fma(l, c, that sum).
 struct AttentionArgs {
   const float* query;  // [heads, head_dim], heads consecutive
   int64_t heads;       // query heads of this KV head, >= 1

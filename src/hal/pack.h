@@ -1,7 +1,7 @@
 // Packing: from a tensor's rows as the file stores them to the panels that GEMM kernels read.
 //
 // Exact for every DType except the two-level K-quants, whose products of scales (d*sc, dmin*m) are
-// rounded to f16: relative 2^-12, far below the rounding of the activations they meet.
+// rounded to f16: relative 2^-11, far below the rounding of the activations they meet.
 // Threading: free functions over disjoint outputs.
 #pragma once
 

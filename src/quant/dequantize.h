@@ -1,5 +1,5 @@
-// Dequantization: the value of every block format that files hold, as scalar code that is the oracle
-// for all faster paths.
+// Dequantization: the value of every block format that files hold, as scalar code that is the
+// oracle for all faster paths.
 //
 // Layouts and formulas are GGUF's; results equal those of the `gguf` Python package bit for bit.
 // Threading: free functions over disjoint outputs.

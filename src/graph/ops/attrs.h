@@ -1,8 +1,9 @@
-// The attributes of every built-in op. The variant's alternative says which op it is; the comment of
-// each struct gives inputs -> outputs. N is the number of tokens; weights are [rows, columns].
+// The attributes of every built-in op. The variant's alternative says which op it is; the comment
+// of each struct gives inputs -> outputs. N is the number of tokens; weights are [rows, columns].
 //
 // An output whose dtype is kActI8 instead of F32 holds the same result, quantized
-// (hal/kernel_set.h); rms_norm, linear with a gated epilogue and attention may have one.
+// (hal/kernel_set.h); rms_norm without a residual, linear with a gated epilogue, and attention
+// whose heads / kv_heads * head_dim is a multiple of 16 may have one.
 #pragma once
 
 #include <cstdint>
@@ -122,8 +123,8 @@ struct SelectRowsAttrs {
   bool operator==(const SelectRowsAttrs&) const = default;
 };
 
-using OpAttrs =
-    std::variant<EmbedAttrs, RmsNormAttrs, LinearAttrs, QuantizeAttrs, AddAttrs, MulAttrs, ScaleAttrs,
-                 SiluAttrs, GeluAttrs, SoftcapAttrs, RopeAttrs, AttentionAttrs, SelectRowsAttrs>;
+using OpAttrs = std::variant<EmbedAttrs, RmsNormAttrs, LinearAttrs, QuantizeAttrs, AddAttrs,
+                             MulAttrs, ScaleAttrs, SiluAttrs, GeluAttrs, SoftcapAttrs, RopeAttrs,
+                             AttentionAttrs, SelectRowsAttrs>;
 
 }  // namespace tenon

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,7 +19,8 @@ namespace tenon {
 
 struct ChatBudget {
   int64_t steps = 2'000'000;           // evaluated nodes: a real template needs some thousands
-  int64_t output_bytes = 64LL << 20;   // of text, intermediate strings included
+  int64_t output_bytes = 64LL << 20;   // of text and values, intermediate ones included
+  std::optional<std::tm> local_time;   // what strftime_now sees; empty: the system clock
 };
 
 class ChatTemplate {

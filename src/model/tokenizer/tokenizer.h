@@ -40,6 +40,14 @@ class Tokenizer {
   // vocabulary has no bytes.
   virtual std::string TokenBytes(int32_t id, SpecialText special) const = 0;
 
+  // The bytes of `id` as they stand in a text in which `previous` comes before it (-1: nothing).
+  // Differs from TokenBytes where Encode adds a space that is not in the text: SentencePiece's, at
+  // the start and after a special token.
+  virtual std::string BytesAfter(int32_t previous, int32_t id, SpecialText special) const {
+    (void)previous;
+    return TokenBytes(id, special);
+  }
+
   // The bytes of a sequence (the leading space of SentencePiece removed where it was added).
   virtual std::string Decode(const std::vector<int32_t>& ids, SpecialText special) const = 0;
 
@@ -70,12 +78,10 @@ class StreamingDetokenizer {
   std::string Flush();
 
  private:
-  std::string Take(std::string bytes, bool at_end);
-
   const Tokenizer& tokenizer_;
   SpecialText special_;
-  std::string held_;
-  bool first_ = true;
+  std::string held_;       // the start of a character
+  int32_t previous_ = -1;  // the last token that was pushed
 };
 
 }  // namespace tenon

@@ -1,0 +1,76 @@
+# Two commands on a fresh Debian 12: `make run` and `make test`. Both may be repeated at any time, as
+# root or as a user with sudo.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+BUILD ?= build
+JOBS ?= $(shell nproc)
+MODEL ?= smollm2-135m-instruct
+PROMPT ?= Explain in two sentences why the sky is blue.
+TENON := $(BUILD)/release/bin/tenon
+PYTHON := .venv/bin/python
+
+.PHONY: help run test build lint fuzz bench install-build install-dev model models asan tsan coverage clean
+
+help:
+	@echo "make run    install what is needed, build, fetch the default model, answer a prompt"
+	@echo "make test   the same, then all tests"
+	@echo "make build  the release binary: $(TENON)"
+	@echo "make lint   formatting, clang-tidy, and the rules of scripts/"
+	@echo "make fuzz   each fuzz target for a minute"
+	@echo "make bench  the table against llama.cpp"
+	@echo "make asan, make tsan   the tests under sanitizers; make coverage: a coverage report"
+
+install-build:
+	@scripts/install_packages.sh build
+
+install-dev:
+	@scripts/install_packages.sh dev
+	@scripts/setup_python.sh
+
+build: install-build
+	@echo "== building $(TENON)"
+	@cmake --preset release -B $(BUILD)/release > $(BUILD)-configure.log 2>&1 || (cat $(BUILD)-configure.log; exit 1)
+	@rm -f $(BUILD)-configure.log
+	@cmake --build $(BUILD)/release -j $(JOBS) --target tenon
+
+model: build
+	@$(TENON) pull $(MODEL)
+
+models: build
+	@$(TENON) pull smollm2-135m-instruct
+	@$(TENON) pull gemma-3-270m
+
+run: model
+	@$(TENON) run $(MODEL) -p "$(PROMPT)"
+
+test: install-dev models
+	@cmake --preset dev -B $(BUILD)/dev
+	@cmake --build $(BUILD)/dev -j $(JOBS)
+	@scripts/run_tests.sh $(BUILD)/dev
+
+lint: install-dev
+	@cmake --preset dev -B $(BUILD)/dev > /dev/null
+	@scripts/lint.sh $(BUILD)/dev
+
+asan tsan: install-dev
+	@cmake --preset $@ -B $(BUILD)/$@
+	@cmake --build $(BUILD)/$@ -j $(JOBS)
+	@scripts/run_tests.sh $(BUILD)/$@
+
+fuzz: install-dev
+	@cmake --preset fuzz -B $(BUILD)/fuzz
+	@cmake --build $(BUILD)/fuzz -j $(JOBS)
+	@scripts/run_fuzz.sh $(BUILD)/fuzz 60
+
+coverage: install-dev models
+	@cmake --preset coverage -B $(BUILD)/coverage
+	@cmake --build $(BUILD)/coverage -j $(JOBS)
+	@scripts/run_tests.sh $(BUILD)/coverage
+	@gcovr --root . --filter src/ $(BUILD)/coverage
+
+bench: install-dev model
+	@bench/compare.sh $(TENON) $(MODEL)
+
+clean:
+	@rm -rf $(BUILD)

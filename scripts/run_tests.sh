@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs the tests of a build folder and ends with one line: N passed, N failed, N skipped.
+set -uo pipefail
+build=$1
+shift
+export TENON_PYTHON="${TENON_PYTHON:-$PWD/.venv/bin/python}"
+log="$build/ctest.log"
+ctest --test-dir "$build" --output-on-failure -j "$(nproc)" "$@" 2>&1 | tee "$log"
+status=${PIPESTATUS[0]}
+# CTest's own counts: "***Failed", "***Skipped" and the like mark the lines of single tests.
+total=$(grep -cE '^ *[0-9]+/[0-9]+ Test ' "$log")
+skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test .*\*\*\*Skipped' "$log")
+passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test .* Passed ' "$log")
+failed=$((total - passed - skipped))
+[[ $skipped -gt 0 ]] && { echo "skipped (each says why above or in $build/Testing):"; grep -E '\*\*\*Skipped' "$log"; }
+echo "$passed passed, $failed failed, $skipped skipped"
+exit "$status"

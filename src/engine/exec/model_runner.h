@@ -1,0 +1,94 @@
+// ModelRunner: one model ready to run: its optimised graph, packed weights, plan, KV pool and working
+// memory. A step takes a ragged batch of tokens and gives logits.
+//
+// Prepare decides everything and reads no weights, so that needs can be told before memory is spent;
+// Load reserves and touches all memory, so that no later request can fail for lack of it. Owns all
+// but the WeightSource and the ThreadPool, which must outlive it. Threading: Step from one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/result.h"
+#include "engine/exec/batch.h"
+#include "engine/kv/kv_pool.h"
+#include "engine/plan/execution_plan.h"
+#include "engine/plan/weight_source.h"
+#include "engine/plan/weight_store.h"
+#include "graph/graph.h"
+#include "graph/passes/optimize.h"
+#include "hal/kernel_set.h"
+#include "hal/thread_pool.h"
+
+namespace tenon {
+
+struct RunnerOptions {
+  PlanOptions plan;
+  PassOptions passes;
+  int64_t kv_tokens = 4096;  // capacity of the KV pool, over all sequences; rounded up to blocks
+};
+
+// Bytes that Load reserves, and pages of the file that are resident for a moment while packing.
+struct MemoryNeeds {
+  int64_t weights = 0;
+  int64_t kv = 0;
+  int64_t workspace = 0;
+  int64_t load_transient = 0;
+  int64_t total() const { return weights + kv + workspace + load_transient; }
+};
+
+class ModelRunner {
+ public:
+  static Result<std::unique_ptr<ModelRunner>> Prepare(Graph graph, const WeightSource& source,
+                                                      const KernelSet& kernels,
+                                                      const RunnerOptions& options);
+
+  MemoryNeeds Needs(int threads) const;
+
+  // Fails with kResourceExhausted, giving needed and available bytes, when `available_bytes` (0:
+  // unknown) is too little.
+  Status Load(ThreadPool& pool, int64_t available_bytes);
+
+  // Runs the batch and writes its keys and values into the pool's blocks. The logits [R, vocab] are
+  // valid until the next step. Fails, naming the field, when the batch is larger than the plan's
+  // limits, or an index in it points outside; then no cache block was changed.
+  // REQUIRES: loaded.
+  Result<std::span<const float>> Step(const Batch& batch);
+
+  const Graph& source_graph() const { return source_graph_; }
+  const Graph& optimized_graph() const { return optimized_graph_; }
+  const OptimizeReport& optimize_report() const { return report_; }
+  const ExecutionPlan& plan() const { return plan_; }
+  const RunnerOptions& options() const { return options_; }
+  const KvConfig& kv_config() const { return kv_config_; }
+  KvPool& kv() { return *kv_; }
+  int64_t vocab_size() const { return plan_.logits().columns; }
+  int64_t weight_bytes() const { return weights_.bytes(); }
+
+ private:
+  ModelRunner(Graph graph, const WeightSource& source, const KernelSet& kernels,
+              const RunnerOptions& options);
+  Status PrepareKv();
+  Status ReserveMemory();
+  Status CheckBatch(const Batch& batch) const;
+
+  const WeightSource& source_;
+  KernelSet kernels_;
+  RunnerOptions options_;
+  Graph source_graph_;
+  Graph optimized_graph_;
+  OptimizeReport report_;
+  WeightStore weights_;
+  ExecutionPlan plan_;
+  KvConfig kv_config_;
+  KvLayout kv_layout_;
+  std::optional<KvPool> kv_;
+  ThreadPool* pool_ = nullptr;
+  Buffer arena_;
+  Buffer workspace_;
+  Buffer worker_scratch_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,68 @@
+// LinearStep: one or more weight matrices times the same rows, with a fused epilogue.
+//
+// Work is split by panels of 16 weight rows over all matrices at once, so Q, K and V, or gate and
+// up, cost one barrier. Source: graph op `linear` (graph/ops/attrs.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/exec/step_context.h"
+#include "engine/plan/weight_store.h"
+
+namespace tenon {
+
+class LinearStep final : public PlanStep {
+ public:
+  struct Segment {
+    const PackedMatrix* matrix = nullptr;
+    const float* bias = nullptr;  // [rows] or null
+    Operand out;                  // with kNone; other epilogues use the first one's
+  };
+  struct Args {
+    Operand x;
+    std::vector<Segment> segments;
+    Epilogue epilogue = Epilogue::kNone;
+    Operand residual;                  // kAddResidual
+    BinaryFn gate = nullptr;           // kSiluMul, kGeluMul: act(a) * b
+    BinaryFn add = nullptr;            // bias and residual
+    QuantizeRowFn quantize = nullptr;  // x is F32 but the weights take kActI8, or out is kActI8
+  };
+  LinearStep(std::string name, Args args);
+
+  std::string Describe() const override;
+  int64_t WorkspaceBytes(int64_t tokens) const override;
+  int64_t WorkerScratchBytes() const override;
+  Status Run(const StepContext& context) const override;
+
+ private:
+  // Rows of activations as the kernels take them.
+  struct Activations {
+    const std::byte* rows = nullptr;
+    int64_t stride = 0;
+  };
+  // One panel for one tile of tokens.
+  struct Tile {
+    const Segment* segment = nullptr;
+    int64_t panel = 0;
+    int64_t first_row = 0;
+    int64_t rows = 0;
+  };
+
+  bool QuantizesInput() const;
+  bool IsGated() const;
+  Activations PrepareInput(const StepContext& context) const;
+  void RunTile(const StepContext& context, const Activations& x, const Tile& tile,
+               float* scratch) const;
+  void Multiply(const Activations& x, const Tile& tile, float* out, int64_t out_stride) const;
+  void AddBias(const Tile& tile, float* out, int64_t out_stride) const;
+  void StorePlain(const StepContext& context, const Activations& x, const Tile& tile,
+                  float* scratch) const;
+  void StoreGated(const StepContext& context, const Activations& x, const Tile& tile,
+                  float* scratch) const;
+
+  Args args_;
+  std::vector<int64_t> first_panel_;  // [segments + 1] running count of panels (gated: of pairs)
+};
+
+}  // namespace tenon

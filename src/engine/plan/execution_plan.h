@@ -1,0 +1,70 @@
+// ExecutionPlan: the flat list of kernels that a step runs, with arguments and arena offsets bound.
+//
+// Made from an optimised graph by liveness-based memory planning; kernels are chosen here and never
+// in the loop. The same plan serves prefill, decode and any mix of them. Owns its steps; points into
+// the WeightStore and WeightSource, which must outlive it. Threading: const after Compile, but
+// `rotary` which is filled once for each step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/exec/rotary_tables.h"
+#include "engine/exec/step_context.h"
+#include "engine/plan/weight_store.h"
+#include "graph/graph.h"
+#include "graph/memory_plan.h"
+#include "hal/kernel_set.h"
+
+namespace tenon {
+
+struct PlanOptions {
+  int64_t max_tokens = 512;  // N: tokens in one step at most
+  int64_t max_outputs = 32;  // R: rows of logits in one step at most
+  KvType kv_type = KvType::kF16;
+};
+
+class ExecutionPlan {
+ public:
+  // Weights that the ops of `graph` use, by how they are used.
+  static WeightStore::Names WeightNames(const Graph& graph);
+
+  // A plan over a WeightStore that is prepared but not loaded may be printed and measured, not run.
+  static Result<ExecutionPlan> Compile(const Graph& graph, const WeightSource& source,
+                                       const WeightStore& weights, const KernelSet& kernels,
+                                       const PlanOptions& options);
+
+  const std::vector<std::unique_ptr<PlanStep>>& steps() const { return steps_; }
+  const PlanOptions& options() const { return options_; }
+  // The graph's output: F32 [R, columns].
+  const Operand& logits() const { return logits_; }
+  RotaryTables& rotary() { return rotary_; }
+  const RotaryTables& rotary() const { return rotary_; }
+
+  int64_t arena_bytes() const { return memory_.peak_bytes; }
+  // Without reuse of memory between temporaries; what planning saved is the difference.
+  int64_t unshared_bytes() const { return memory_.unshared_bytes; }
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+  int64_t worker_scratch_bytes() const { return worker_scratch_bytes_; }
+  // All memory that running takes beside weights and KV cache.
+  int64_t TotalBytes(int threads) const;
+
+  // One line for each step: name, kernel, where its output lies.
+  std::string ToText() const;
+
+ private:
+  friend class PlanCompiler;
+
+  PlanOptions options_;
+  std::vector<std::unique_ptr<PlanStep>> steps_;
+  MemoryPlan memory_;
+  RotaryTables rotary_;
+  Operand logits_;
+  int64_t workspace_bytes_ = 0;
+  int64_t worker_scratch_bytes_ = 0;
+};
+
+}  // namespace tenon

@@ -1,0 +1,192 @@
+#include "engine/plan/plan_compiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "base/check.h"
+#include "engine/exec/steps/attention_step.h"
+#include "engine/exec/steps/embed_step.h"
+#include "engine/exec/steps/linear_step.h"
+#include "engine/exec/steps/row_steps.h"
+
+namespace tenon {
+
+Status PlanCompiler::Run() {
+  for (const Op& op : in_.graph.ops()) {
+    TENON_ASSIGN_OR_RETURN(auto step,
+                           std::visit([&](const auto& attrs) { return Lower(op, attrs); }, op.attrs));
+    plan_.workspace_bytes_ =
+        std::max(plan_.workspace_bytes_, step->WorkspaceBytes(plan_.options_.max_tokens));
+    plan_.worker_scratch_bytes_ =
+        std::max(plan_.worker_scratch_bytes_, step->WorkerScratchBytes());
+    plan_.steps_.push_back(std::move(step));
+  }
+  plan_.logits_ = OperandOf(in_.graph.outputs().front());
+  return {};
+}
+
+Operand PlanCompiler::OperandOf(ValueId id) const {
+  const Value& value = in_.graph.value(id);
+  Operand operand;
+  operand.offset = plan_.memory_.values[id.index()].offset;
+  operand.dtype = value.dtype;
+  operand.columns = value.shape.size() > 1 ? value.shape.back().extent : 1;
+  operand.row_bytes = DTypeRowBytes(value.dtype, operand.columns);
+  operand.rows = value.shape.front().symbol;
+  return operand;
+}
+
+const std::string& PlanCompiler::WeightName(const Op& op, size_t index) const {
+  const Value& value = in_.graph.value(op.inputs[index]);
+  TENON_CHECK(value.weight.has_value());
+  return value.weight->tensor;
+}
+
+std::span<const float> PlanCompiler::Vector(const Op& op, size_t index) const {
+  return in_.weights.FindVector(WeightName(op, index));
+}
+
+QuantizeRowFn PlanCompiler::QuantizerFor(const Operand& out) const {
+  return out.dtype == DType::kActI8 ? in_.kernels.quantize_row : nullptr;
+}
+
+RopeFn PlanCompiler::RopeKernel(const RopeParams& rope) const {
+  return rope.interleaved ? in_.kernels.rope_interleaved : in_.kernels.rope_half;
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const EmbedAttrs& attrs) {
+  EmbedStep::Args args;
+  args.weights = &in_.source;
+  args.table = WeightName(op, 1);
+  TENON_ASSIGN_OR_RETURN(const WeightView view, in_.source.Find(args.table));
+  args.dtype = view.dtype;
+  args.vocab = view.rows;
+  args.scale = attrs.scale;
+  args.scale_row = in_.kernels.scale;
+  args.out = Output(op, 0);
+  return std::unique_ptr<PlanStep>(std::make_unique<EmbedStep>(op.name, std::move(args)));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const RmsNormAttrs& attrs) {
+  RmsNormStep::Args args;
+  args.norm = in_.kernels.rms_norm;
+  args.weight = Vector(op, 1).data();
+  args.add = in_.kernels.add;
+  args.group = attrs.group;
+  args.eps = attrs.eps;
+  args.has_residual = attrs.add_residual;
+  args.x = Input(op, 0);
+  if (attrs.add_residual)
+    args.residual = Input(op, 2);
+  args.out = Output(op, 0);
+  args.quantize = QuantizerFor(args.out);
+  return std::unique_ptr<PlanStep>(std::make_unique<RmsNormStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const LinearAttrs& attrs) {
+  LinearStep::Args args;
+  args.x = Input(op, 0);
+  args.epilogue = attrs.epilogue;
+  const auto weights = static_cast<size_t>(attrs.weight_count);
+  for (size_t i = 0; i < weights; ++i) {
+    LinearStep::Segment segment;
+    segment.matrix = in_.weights.FindMatrix(WeightName(op, 1 + i));
+    TENON_CHECK(segment.matrix != nullptr);
+    if (attrs.has_bias)
+      segment.bias = Vector(op, 1 + weights + i).data();
+    segment.out = Output(op, std::min(i, op.outputs.size() - 1));
+    args.segments.push_back(segment);
+  }
+  if (attrs.epilogue == Epilogue::kAddResidual)
+    args.residual = OperandOf(op.inputs.back());
+  args.gate = attrs.epilogue == Epilogue::kGeluMul ? in_.kernels.gelu_mul : in_.kernels.silu_mul;
+  args.add = in_.kernels.add;
+  args.quantize = in_.kernels.quantize_row;
+  return std::unique_ptr<PlanStep>(std::make_unique<LinearStep>(op.name, std::move(args)));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const QuantizeAttrs& /*attrs*/) {
+  const QuantizeStep::Args args{in_.kernels.quantize_row, Input(op, 0), Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<QuantizeStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::LowerBinary(const Op& op, BinaryFn function) const {
+  const BinaryStep::Args args{function, Input(op, 0), Input(op, 1), Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<BinaryStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::LowerUnary(const Op& op, UnaryFn function) const {
+  const UnaryStep::Args args{function, nullptr, 1.0F, Input(op, 0), Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<UnaryStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const AddAttrs& /*attrs*/) {
+  return LowerBinary(op, in_.kernels.add);
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const MulAttrs& /*attrs*/) {
+  return LowerBinary(op, in_.kernels.mul);
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const ScaleAttrs& attrs) {
+  const UnaryStep::Args args{nullptr, in_.kernels.scale, attrs.factor, Input(op, 0), Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<UnaryStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const SiluAttrs& /*attrs*/) {
+  return LowerUnary(op, in_.kernels.silu);
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const GeluAttrs& /*attrs*/) {
+  return LowerUnary(op, in_.kernels.gelu);
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const SoftcapAttrs& attrs) {
+  const SoftcapStep::Args args{attrs.cap, Input(op, 0), Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<SoftcapStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const RopeAttrs& attrs) {
+  RopeStep::Args args;
+  args.rope = RopeKernel(attrs.rope);
+  const bool has_factors = op.inputs.size() > 2;
+  args.table = plan_.rotary_.Add(attrs.rope, has_factors ? Vector(op, 2) : std::span<const float>());
+  args.head_dim = attrs.head_dim;
+  args.x = Input(op, 0);
+  args.out = Output(op, 0);
+  return std::unique_ptr<PlanStep>(std::make_unique<RopeStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const AttentionAttrs& attrs) {
+  // The kernels' limits (hal/kernel_set.h).
+  if (attrs.head_dim % 8 != 0 || attrs.head_dim > 256) {
+    return Unsupported(fmt::format("heads of {} values; attention takes multiples of 8 up to 256",
+                                   attrs.head_dim),
+                       op.name);
+  }
+  AttentionStep::Args args;
+  args.attrs = attrs;
+  args.store = in_.kernels.kv_store[static_cast<size_t>(plan_.options_.kv_type)];
+  args.attend = in_.kernels.attention[static_cast<size_t>(plan_.options_.kv_type)];
+  args.q = Input(op, 0);
+  args.k = Input(op, 1);
+  args.v = Input(op, 2);
+  args.out = Output(op, 0);
+  args.quantize = QuantizerFor(args.out);
+  if (attrs.fused_rope) {
+    const bool has_factors = op.inputs.size() > 4;
+    args.rope = RopeKernel(attrs.rope);
+    args.rotary_table =
+        plan_.rotary_.Add(attrs.rope, has_factors ? Vector(op, 4) : std::span<const float>());
+  }
+  return std::unique_ptr<PlanStep>(std::make_unique<AttentionStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const SelectRowsAttrs& /*attrs*/) {
+  const SelectRowsStep::Args args{Input(op, 0), Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<SelectRowsStep>(op.name, args));
+}
+
+}  // namespace tenon

@@ -1,0 +1,55 @@
+// PlanCompiler: from each graph op to the step that runs it. Used by ExecutionPlan::Compile only.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engine/plan/execution_plan.h"
+
+namespace tenon {
+
+class PlanCompiler {
+ public:
+  struct Inputs {
+    const Graph& graph;
+    const WeightSource& source;
+    const WeightStore& weights;
+    const KernelSet& kernels;
+  };
+  PlanCompiler(const Inputs& inputs, ExecutionPlan& plan) : in_(inputs), plan_(plan) {}
+
+  Status Run();
+
+ private:
+  using StepResult = Result<std::unique_ptr<PlanStep>>;
+
+  StepResult Lower(const Op& op, const EmbedAttrs& attrs);
+  StepResult Lower(const Op& op, const RmsNormAttrs& attrs);
+  StepResult Lower(const Op& op, const LinearAttrs& attrs);
+  StepResult Lower(const Op& op, const QuantizeAttrs& attrs);
+  StepResult Lower(const Op& op, const AddAttrs& attrs);
+  StepResult Lower(const Op& op, const MulAttrs& attrs);
+  StepResult Lower(const Op& op, const ScaleAttrs& attrs);
+  StepResult Lower(const Op& op, const SiluAttrs& attrs);
+  StepResult Lower(const Op& op, const GeluAttrs& attrs);
+  StepResult Lower(const Op& op, const SoftcapAttrs& attrs);
+  StepResult Lower(const Op& op, const RopeAttrs& attrs);
+  StepResult Lower(const Op& op, const AttentionAttrs& attrs);
+  StepResult Lower(const Op& op, const SelectRowsAttrs& attrs);
+
+  StepResult LowerBinary(const Op& op, BinaryFn function) const;
+  StepResult LowerUnary(const Op& op, UnaryFn function) const;
+  Operand OperandOf(ValueId id) const;
+  Operand Input(const Op& op, size_t index) const { return OperandOf(op.inputs[index]); }
+  Operand Output(const Op& op, size_t index) const { return OperandOf(op.outputs[index]); }
+  const std::string& WeightName(const Op& op, size_t index) const;
+  std::span<const float> Vector(const Op& op, size_t index) const;
+  QuantizeRowFn QuantizerFor(const Operand& out) const;
+  RopeFn RopeKernel(const RopeParams& rope) const;
+
+  Inputs in_;
+  ExecutionPlan& plan_;
+};
+
+}  // namespace tenon

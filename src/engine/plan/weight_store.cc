@@ -1,0 +1,130 @@
+#include "engine/plan/weight_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "hal/pack.h"
+#include "quant/dequantize.h"
+
+namespace tenon {
+namespace {
+
+int64_t AlignUp(int64_t value) {
+  constexpr auto kAlignment = static_cast<int64_t>(Buffer::kAlignment);
+  return (value + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+Result<WeightStore> WeightStore::Prepare(const WeightSource& source, const Names& names,
+                                         const KernelSet& kernels, ActivationMode mode) {
+  WeightStore store;
+  store.mode_ = mode;
+  for (const std::string& name : names.matrices)
+    TENON_RETURN_IF_ERROR(store.AddMatrix(source, name, kernels));
+  for (const std::string& name : names.vectors)
+    TENON_RETURN_IF_ERROR(store.AddVector(source, name));
+  return store;
+}
+
+Status WeightStore::AddMatrix(const WeightSource& source, const std::string& name,
+                              const KernelSet& kernels) {
+  if (matrix_index_.contains(name))
+    return {};
+  TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
+  Matrix matrix;
+  matrix.name = name;
+  PackedMatrix& packed = matrix.packed;
+  packed.kind = mode_ == ActivationMode::kFloat ? PackedKind::kF32 : PackedKindFor(view.dtype);
+  packed.rows = view.rows;
+  packed.columns = view.columns;
+  packed.panel_bytes = PackedPanelBytes(packed.kind, view.columns);
+  packed.codebook = CodebookFor(view.dtype);
+  packed.gemm = kernels.gemm[static_cast<size_t>(packed.kind)];
+  if (packed.gemm == nullptr)
+    return Unsupported(fmt::format("no kernel takes {} weights", DTypeName(view.dtype)), name);
+  matrix.offset = bytes_;
+  bytes_ += AlignUp(packed.panel_bytes * packed.panels());
+  matrix_index_.emplace(name, matrices_.size());
+  matrices_.push_back(std::move(matrix));
+  return {};
+}
+
+Status WeightStore::AddVector(const WeightSource& source, const std::string& name) {
+  if (vector_index_.contains(name))
+    return {};
+  TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
+  Vector vector{name, view.rows * view.columns, bytes_};
+  bytes_ += AlignUp(vector.size * static_cast<int64_t>(sizeof(float)));
+  vector_index_.emplace(name, vectors_.size());
+  vectors_.push_back(std::move(vector));
+  return {};
+}
+
+Status WeightStore::Load(const WeightSource& source, ThreadPool& pool) {
+  TENON_CHECK(buffer_.data() == nullptr);
+  TENON_ASSIGN_OR_RETURN(buffer_, Buffer::Allocate(static_cast<size_t>(bytes_)));
+  for (Matrix& matrix : matrices_) {
+    TENON_RETURN_IF_ERROR(PackMatrix(source, matrix, pool));
+    matrix.packed.data = buffer_.data() + matrix.offset;
+  }
+  for (const Vector& vector : vectors_)
+    TENON_RETURN_IF_ERROR(LoadVector(source, vector));
+  return {};
+}
+
+Status WeightStore::PackMatrix(const WeightSource& source, const Matrix& matrix,
+                               ThreadPool& pool) const {
+  TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(matrix.name));
+  const PackedMatrix& packed = matrix.packed;
+  const int64_t row_bytes = DTypeRowBytes(view.dtype, view.columns);
+  std::byte* out = buffer_.data() + matrix.offset;
+  auto pack_panel = [&](int64_t panel) {
+    PanelSource rows{view.dtype, view.bytes.data() + panel * kPanelRows * row_bytes,
+                     std::min(kPanelRows, view.rows - panel * kPanelRows), view.columns};
+    const std::span<std::byte> target(out + panel * packed.panel_bytes,
+                                      static_cast<size_t>(packed.panel_bytes));
+    if (mode_ == ActivationMode::kFloat)
+      PackPanelF32(rows, target);
+    else
+      PackPanel(rows, target);
+  };
+  const int64_t step = std::max<int64_t>(1, kReleaseBytes / (row_bytes * kPanelRows));
+  for (int64_t first = 0; first < packed.panels(); first += step) {
+    const int64_t count = std::min(step, packed.panels() - first);
+    pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t panel = first + begin; panel < first + end; ++panel)
+        pack_panel(panel);
+    });
+    const int64_t row_end = std::min(view.rows, (first + count) * kPanelRows);
+    const int64_t begin_byte = first * kPanelRows * row_bytes;
+    source.Release(matrix.name, static_cast<uint64_t>(begin_byte),
+                   static_cast<uint64_t>(row_end * row_bytes - begin_byte));
+  }
+  return {};
+}
+
+Status WeightStore::LoadVector(const WeightSource& source, const Vector& vector) const {
+  TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(vector.name));
+  DequantizeRow(view.dtype, view.bytes,
+                {buffer_.As<float>(static_cast<size_t>(vector.offset)),
+                 static_cast<size_t>(vector.size)});
+  return {};
+}
+
+const PackedMatrix* WeightStore::FindMatrix(std::string_view name) const {
+  auto found = matrix_index_.find(std::string(name));
+  return found == matrix_index_.end() ? nullptr : &matrices_[found->second].packed;
+}
+
+std::span<const float> WeightStore::FindVector(std::string_view name) const {
+  auto found = vector_index_.find(std::string(name));
+  if (found == vector_index_.end() || buffer_.data() == nullptr)
+    return {};
+  const Vector& vector = vectors_[found->second];
+  return {buffer_.As<float>(static_cast<size_t>(vector.offset)), static_cast<size_t>(vector.size)};
+}
+
+}  // namespace tenon

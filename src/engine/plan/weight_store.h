@@ -1,0 +1,90 @@
+// WeightStore: the weights of a plan, packed for the kernels that were chosen, resident once.
+//
+// Owns one buffer with all packed matrices and vectors. Loading is parallel and hands the mapped
+// pages back piece by piece, so that file and packed form are never both resident. A weight that
+// lives elsewhere (another device, not loaded yet) will be another kind of PackedMatrix::data.
+// Threading: const after Load.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/plan/weight_source.h"
+#include "graph/passes/optimize.h"
+#include "hal/kernel_set.h"
+#include "hal/thread_pool.h"
+#include "tensor/buffer.h"
+
+namespace tenon {
+
+struct PackedMatrix {
+  PackedKind kind = PackedKind::kF32;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t panel_bytes = 0;
+  const std::byte* data = nullptr;   // [panels] panels
+  const int8_t* codebook = nullptr;  // [16] or null
+  GemmFn gemm = nullptr;
+
+  int64_t panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
+};
+
+class WeightStore {
+ public:
+  // Mapped bytes of a weight that are packed before their pages are handed back.
+  static constexpr int64_t kReleaseBytes = int64_t{2} << 20;
+
+  // Names of the matrices and vectors (norm weights, biases, rotary factors) that a plan uses.
+  struct Names {
+    std::vector<std::string> matrices;
+    std::vector<std::string> vectors;
+  };
+
+  // Sizes everything; reads no tensor data. With ActivationMode::kFloat every matrix is dequantized
+  // to float: the reference mode. Fails when a weight is missing or no kernel takes it.
+  static Result<WeightStore> Prepare(const WeightSource& source, const Names& names,
+                                     const KernelSet& kernels, ActivationMode mode);
+
+  // Allocates and packs. REQUIRES: called once.
+  Status Load(const WeightSource& source, ThreadPool& pool);
+
+  // Bytes that Load allocates.
+  int64_t bytes() const { return bytes_; }
+
+  // Null when the name was not in Names. Addresses are stable from Prepare on; `data` is set by Load.
+  const PackedMatrix* FindMatrix(std::string_view name) const;
+  // Empty until Load.
+  std::span<const float> FindVector(std::string_view name) const;
+
+ private:
+  struct Matrix {
+    std::string name;
+    PackedMatrix packed;
+    int64_t offset = 0;  // in buffer_
+  };
+  struct Vector {
+    std::string name;
+    int64_t size = 0;
+    int64_t offset = 0;
+  };
+
+  Status AddMatrix(const WeightSource& source, const std::string& name, const KernelSet& kernels);
+  Status AddVector(const WeightSource& source, const std::string& name);
+  Status PackMatrix(const WeightSource& source, const Matrix& matrix, ThreadPool& pool) const;
+  Status LoadVector(const WeightSource& source, const Vector& vector) const;
+
+  ActivationMode mode_ = ActivationMode::kInt8;
+  Buffer buffer_;
+  int64_t bytes_ = 0;
+  std::vector<Matrix> matrices_;
+  std::vector<Vector> vectors_;
+  std::unordered_map<std::string, size_t> matrix_index_;
+  std::unordered_map<std::string, size_t> vector_index_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,179 @@
+#include "engine/sample/sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/sample/min_p.h"
+#include "engine/sample/philox.h"
+#include "engine/sample/top_k.h"
+#include "engine/sample/top_p.h"
+#include "engine/sample/typical_p.h"
+#include "engine/sample/xtc.h"
+
+namespace tenon {
+namespace {
+
+// False for NaN and +infinity.
+bool IsUsable(float logit) {
+  return logit <= std::numeric_limits<float>::max();
+}
+
+Error UnusableLogit(std::span<const float> logits) {
+  const auto bad = std::find_if_not(logits.begin(), logits.end(), IsUsable);
+  return MakeError(ErrorCode::kInternal,
+                   fmt::format("the logit of token {} is {}, expected a finite number or -infinity",
+                               bad - logits.begin(), *bad),
+                   "logits");
+}
+
+Status CheckTokens(std::span<const int32_t> tokens, int32_t vocab_size, std::string_view what) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocab_size) {
+      return InvalidArgument(
+          fmt::format("found token {}, expected 0 to {}", tokens[i], vocab_size - 1),
+          fmt::format("{}[{}]", what, i));
+    }
+  }
+  return {};
+}
+
+Status CheckBreakers(const DryBreakers& breakers, int32_t vocab_size) {
+  for (const std::vector<int32_t>& breaker : breakers) {
+    if (breaker.empty())
+      return InvalidArgument("found a breaker without tokens", "dry_sequence_breakers");
+    TENON_RETURN_IF_ERROR(CheckTokens(breaker, vocab_size, "dry_sequence_breakers"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Sampler> Sampler::Create(SamplingParams params, int32_t vocab_size, DryBreakers breakers) {
+  if (vocab_size <= 0)
+    return InvalidArgument(fmt::format("found {}, expected 1 or more", vocab_size), "vocab_size");
+  TENON_RETURN_IF_ERROR(ValidateSamplingParams(params, vocab_size));
+  TENON_RETURN_IF_ERROR(CheckBreakers(breakers, vocab_size));
+  return Sampler(std::move(params), vocab_size, std::move(breakers));
+}
+
+Sampler::Sampler(SamplingParams params, int32_t vocab_size, DryBreakers breakers)
+    : params_(std::move(params)),
+      vocab_size_(vocab_size),
+      penalties_(params_, vocab_size),
+      dry_(params_, vocab_size, std::move(breakers)) {
+  if (params_.mirostat == 2)
+    mirostat_.emplace(params_.mirostat_tau, params_.mirostat_eta);
+}
+
+Status Sampler::AcceptPrompt(std::span<const int32_t> tokens) {
+  TENON_RETURN_IF_ERROR(CheckTokens(tokens, vocab_size_, "prompt"));
+  for (const int32_t token : tokens)
+    Remember(token);
+  return {};
+}
+
+void Sampler::Accept(int32_t token) {
+  TENON_CHECK(token >= 0 && token < vocab_size_);
+  Remember(token);
+  ++generated_;
+  if (mirostat_ && token == last_draw_.token)
+    mirostat_->Observe(last_draw_.p);
+  last_draw_ = {};
+}
+
+void Sampler::Remember(int32_t token) {
+  if (!penalties_.enabled() && !dry_.enabled())
+    return;
+  history_.push_back(token);
+  penalties_.Accept(history_);
+  dry_.Accept(history_);
+}
+
+Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
+  TENON_RETURN_IF_ERROR(TakeLogits(logits));
+  Adjust();
+  SampledToken sampled;
+  TENON_ASSIGN_OR_RETURN(sampled.token, Choose());
+  if (params_.logprobs > 0)
+    AddLogprobs(logits, sampled);
+  return sampled;
+}
+
+Status Sampler::TakeLogits(std::span<const float> logits) {
+  if (logits.size() != static_cast<size_t>(vocab_size_)) {
+    return InvalidArgument(fmt::format("found {} logits, expected {}", logits.size(), vocab_size_),
+                           "logits");
+  }
+  int unusable = 0;
+  for (const float logit : logits)
+    unusable |= static_cast<int>(!IsUsable(logit));
+  if (unusable != 0)
+    return UnusableLogit(logits);
+  logits_.assign(logits.begin(), logits.end());
+  return {};
+}
+
+void Sampler::Adjust() {
+  for (const LogitBias& entry : params_.logit_bias) {
+    float& logit = logits_[static_cast<size_t>(entry.token)];
+    logit = AddToLogit(logit, entry.bias);
+  }
+  penalties_.Apply(logits_);
+  dry_.Apply(history_, logits_);
+}
+
+Result<int32_t> Sampler::Choose() {
+  const bool greedy = params_.temperature == 0.0F;
+  const size_t count = greedy ? 1 : mirostat_ ? 0 : static_cast<size_t>(params_.top_k);
+  SelectTopK(logits_, count, candidates_);
+  if (candidates_.empty()) {
+    return InvalidArgument(
+        fmt::format("all {} tokens are banned, expected at least one that can be chosen",
+                    vocab_size_),
+        "logits");
+  }
+  return greedy ? candidates_.front().id : DrawToken();
+}
+
+int32_t Sampler::DrawToken() {
+  if (!mirostat_)
+    Truncate();
+  ApplyTemperature(candidates_, params_.temperature);
+  if (mirostat_)
+    mirostat_->Truncate(candidates_);
+  else
+    Softmax(candidates_);
+  const double u = UniformAt(params_.seed, generated_, DrawPurpose::kToken);
+  const Candidate& drawn = candidates_[Draw(candidates_, u)];
+  last_draw_ = {drawn.id, drawn.p};
+  return drawn.id;
+}
+
+void Sampler::Truncate() {
+  if (params_.typical_p < 1.0F)
+    TypicalP(candidates_, params_.typical_p);
+  if (params_.top_p < 1.0F)
+    Softmax(candidates_);
+  MinP(candidates_, params_.min_p);  // the same before top-p as after it (top_p.h)
+  if (params_.top_p < 1.0F)
+    TopP(candidates_, params_.top_p);
+  if (params_.xtc_probability > 0.0F && UniformAt(params_.seed, generated_, DrawPurpose::kXtc) <
+                                            static_cast<double>(params_.xtc_probability)) {
+    ExcludeTopChoices(candidates_, params_.xtc_threshold);
+  }
+}
+
+void Sampler::AddLogprobs(std::span<const float> logits, SampledToken& sampled) {
+  const double log_sum_exp = LogSumExp(logits);
+  const auto logit = static_cast<double>(logits[static_cast<size_t>(sampled.token)]);
+  sampled.logprob = static_cast<float>(logit - log_sum_exp);
+  sampled.top =
+      TopLogprobs(logits, static_cast<size_t>(params_.logprobs), log_sum_exp, candidates_);
+}
+
+}  // namespace tenon

@@ -1,0 +1,115 @@
+// `tenon chat`: a conversation in the terminal.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "frontend/cli/command.h"
+#include "frontend/cli/line_reader.h"
+#include "frontend/cli/model_flags.h"
+#include "frontend/cli/sampling_flags.h"
+#include "frontend/session/chat_prompt.h"
+#include "frontend/session/generation.h"
+
+namespace tenon {
+namespace {
+
+struct ChatFlags {
+  ModelFlags model;
+  SamplingFlags sampling;
+  std::string system;
+};
+
+// Messages so far; the cache of earlier turns is found again by their tokens.
+class Conversation {
+ public:
+  Conversation(Model& model, const ChatFlags& flags, SamplingParams params)
+      : model_(model), flags_(flags), params_(std::move(params)) {
+    Clear();
+  }
+
+  void Clear() {
+    messages_ = nlohmann::ordered_json::array();
+    if (!flags_.system.empty())
+      messages_.push_back({{"role", "system"}, {"content", flags_.system}});
+  }
+
+  // Streams the answer to stdout. A turn that fails leaves the conversation as it was.
+  Status Ask(const std::string& text) {
+    messages_.push_back({{"role", "user"}, {"content", text}});
+    auto result = Answer();
+    if (!result.ok()) {
+      messages_.erase(messages_.size() - 1);
+      return std::move(result).error();
+    }
+    messages_.push_back({{"role", "assistant"}, {"content", result->text}});
+    fmt::print(stderr, "\n[{} of {} prompt tokens from the cache, {} generated, {:.1f} tok/s]\n",
+               result->cached_tokens, result->prompt_tokens, result->token_ids.size(),
+               result->tokens_per_s);
+    return {};
+  }
+
+ private:
+  Result<GenerationResult> Answer() {
+    GenerationRequest request;
+    TENON_ASSIGN_OR_RETURN(request.prompt, EncodeChat(model_, messages_, {}));
+    request.sampling = params_;
+    request.stop = flags_.sampling.stop;
+    request.max_tokens = flags_.sampling.max_tokens;
+    return Generate(model_, request, [](std::string_view piece) {
+      std::fwrite(piece.data(), 1, piece.size(), stdout);
+      return std::fflush(stdout) == 0;
+    });
+  }
+
+  Model& model_;
+  const ChatFlags& flags_;
+  SamplingParams params_;
+  nlohmann::ordered_json messages_;
+};
+
+void TalkLoop(Conversation& conversation) {
+  LineReader reader;
+  fmt::print(stderr, "/clear starts anew, /exit ends.\n");
+  while (auto line = reader.Read("> ")) {
+    if (*line == "/exit")
+      return;
+    if (*line == "/clear") {
+      conversation.Clear();
+      continue;
+    }
+    if (line->empty())
+      continue;
+    const Status status = conversation.Ask(*line);
+    fmt::print("\n");
+    if (!status.ok())
+      fmt::print(stderr, "tenon: {}\n", status.error().ToString());
+  }
+}
+
+Status Chat(const ChatFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(auto model, flags.model.OpenModel());
+  if (!model->has_chat_template())
+    return Unsupported("the model has no chat template; `tenon run --raw` continues plain text");
+  TENON_ASSIGN_OR_RETURN(SamplingParams params, flags.sampling.ToParams());
+  TENON_RETURN_IF_ERROR(ValidateSamplingParams(
+      params, static_cast<int32_t>(model->source().config.vocab_size)));
+  TENON_ASSIGN_OR_RETURN(const LoadOptions options, flags.model.ToLoadOptions());
+  TENON_RETURN_IF_ERROR(model->Load(options));
+  Conversation conversation(*model, flags, std::move(params));
+  TalkLoop(conversation);
+  return {};
+}
+
+}  // namespace
+
+CommandBody DefineChat(CLI::App& app) {
+  auto flags = std::make_shared<ChatFlags>();
+  flags->model.AddAll(app);
+  flags->sampling.Add(app);
+  app.add_option("--system", flags->system, "System message (-sys)");
+  return [flags] { return Chat(*flags); };
+}
+
+}  // namespace tenon

@@ -1,0 +1,26 @@
+#include "frontend/cli/command.h"
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array<Command, 11> kCommands = {{
+    {"run", "Generate once from a prompt", DefineRun},
+    {"chat", "Talk with a model in the terminal", DefineChat},
+    {"pull", "Fetch a model into the local store", DefinePull},
+    {"list", "Models in the local store", DefineList},
+    {"rm", "Remove a model from the local store", DefineRemove},
+    {"inspect", "Show a model's file, graph, optimised graph or plan", DefineInspect},
+    {"tokenize", "Text to token ids", DefineTokenize},
+    {"perplexity", "Measure a model's quality on a text", DefinePerplexity},
+    {"bench", "Measure a model's speed", DefineBench},
+    {"plan", "Predict the memory that a model will need", DefinePlan},
+    {"doctor", "Show what this machine offers and which kernels would run", DefineDoctor},
+}};
+
+}  // namespace
+
+std::span<const Command> Commands() { return kCommands; }
+
+}  // namespace tenon

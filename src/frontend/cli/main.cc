@@ -1,0 +1,61 @@
+// The `tenon` program: finds the command, runs it, reports what went wrong.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "frontend/cli/arguments.h"
+#include "frontend/cli/command.h"
+
+namespace tenon {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+int Report(const Error& error) {
+  fmt::print(stderr, "tenon: {}: {}\n", ErrorCodeName(error.code), error.ToString());
+  return error.code == ErrorCode::kInvalidArgument ? kWrongUsage : kFailed;
+}
+
+int Main(int argc, const char* const* argv) {
+  CLI::App app("Tenon: large language models on the hardware you have", "tenon");
+  app.set_version_flag("--version", "tenon 0.1.0");
+  app.require_subcommand(1);
+  std::vector<std::pair<CLI::App*, CommandBody>> bodies;
+  for (const Command& command : Commands()) {
+    CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
+    bodies.emplace_back(sub, command.define(*sub));
+  }
+  std::vector<std::string> arguments = NormalizeArguments(argc, argv);
+  std::reverse(arguments.begin(), arguments.end());  // the order that the parser takes
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWrongUsage;
+  }
+  for (const auto& [sub, body] : bodies) {
+    if (!sub->parsed())
+      continue;
+    const Status status = body();
+    std::fflush(stdout);
+    return status.ok() ? 0 : Report(status.error());
+  }
+  return kWrongUsage;
+}
+
+}  // namespace
+}  // namespace tenon
+
+int main(int argc, char** argv) {
+  try {
+    return tenon::Main(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tenon: internal: {}\n", error.what());
+    return 1;
+  }
+}

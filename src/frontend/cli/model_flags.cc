@@ -1,0 +1,79 @@
+#include "frontend/cli/model_flags.h"
+
+#include <fmt/format.h>
+
+#include "frontend/store/store.h"
+
+namespace tenon {
+namespace {
+
+Result<KvType> ParseKvType(const std::string& name) {
+  if (name == "f32")
+    return KvType::kF32;
+  if (name == "f16")
+    return KvType::kF16;
+  if (name == "bf16")
+    return KvType::kBF16;
+  return InvalidArgument(fmt::format("KV cache type '{}'; known are f32, f16, bf16", name),
+                         "--cache-type-k");
+}
+
+}  // namespace
+
+void ModelFlags::AddModel(CLI::App& app) {
+  app.add_option("MODEL", model, "File, directory or name from `tenon list` (default: "
+                                 "smollm2-135m-instruct)");
+  app.add_option("-m,--model", model_flag, "The same as MODEL");
+}
+
+void ModelFlags::AddAll(CLI::App& app) {
+  AddModel(app);
+  app.add_option("-t,--threads", threads, "Compute threads (default: what the machine gives)")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("-c,--ctx-size", context, "Tokens of context (default: what is needed, or 4096)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+  app.add_option("-b,--batch-size", batch, "Tokens in one step at most (default: 512)")
+      ->check(CLI::Range(int64_t{1}, int64_t{65536}));
+  app.add_option("--ubatch-size", ubatch, "The same as -b; the smaller one counts (-ub)")
+      ->check(CLI::Range(int64_t{1}, int64_t{65536}));
+  app.add_option("--cache-type-k", kv_type_k, "KV cache type: f32, f16, bf16 (-ctk)");
+  app.add_option("--cache-type-v", kv_type_v, "The same as -ctk; both must agree (-ctv)");
+  app.add_flag("--reference", reference, "Everything in float: slow, the measure for the rest");
+  app.add_option("-O,--optimize", level, "Graph optimisation level: 0 or 3")
+      ->check(CLI::IsMember({0, 3}));
+  app.add_option("--disable-pass", disabled_passes, "Name of a graph pass that shall not run");
+  app.add_option("--kernels", kernel_set, "Kernel set, such as avx2 (default: TENON_CPU or best)");
+}
+
+Result<std::filesystem::path> ModelFlags::Path() const {
+  if (!model.empty() && !model_flag.empty() && model != model_flag)
+    return InvalidArgument(fmt::format("two models: {} and {}", model, model_flag), "--model");
+  return ResolveModel(model.empty() ? model_flag : model);
+}
+
+Result<LoadOptions> ModelFlags::ToLoadOptions() const {
+  LoadOptions options;
+  options.threads = threads;
+  options.context_tokens = context;
+  options.batch_tokens = ubatch > 0 ? std::min(batch, ubatch) : batch;
+  options.precision = reference ? Precision::kReference : Precision::kFast;
+  options.level = level == 0 ? OptimizeLevel::kO0 : OptimizeLevel::kO3;
+  options.disabled_passes = disabled_passes;
+  options.kernel_set = kernel_set;
+  if (!kv_type_k.empty() && !kv_type_v.empty() && kv_type_k != kv_type_v) {
+    return Unsupported(fmt::format("keys in {} and values in {}", kv_type_k, kv_type_v),
+                       "--cache-type-v");
+  }
+  if (!kv_type_k.empty() || !kv_type_v.empty()) {
+    TENON_ASSIGN_OR_RETURN(options.kv_type,
+                           ParseKvType(kv_type_k.empty() ? kv_type_v : kv_type_k));
+  }
+  return options;
+}
+
+Result<std::unique_ptr<Model>> ModelFlags::OpenModel() const {
+  TENON_ASSIGN_OR_RETURN(const std::filesystem::path path, Path());
+  return Model::Open(path);
+}
+
+}  // namespace tenon

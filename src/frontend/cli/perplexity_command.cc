@@ -1,0 +1,90 @@
+// `tenon perplexity`: quality on a text, alone or against a saved base.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "base/mapped_file.h"
+#include "frontend/cli/command.h"
+#include "frontend/cli/model_flags.h"
+#include "frontend/session/perplexity.h"
+
+namespace tenon {
+namespace {
+
+// Rows of logits in one step: enough for efficient products, 25 MB for a vocabulary of 49,152.
+constexpr int64_t kScoredRows = 128;
+
+struct PerplexityFlags {
+  ModelFlags model;
+  PerplexityOptions options;
+  std::string file;
+  std::string save_base;
+  std::string kl_base;
+  bool json = false;
+};
+
+nlohmann::ordered_json ToJson(const PerplexityResult& result) {
+  nlohmann::ordered_json json;
+  json["ppl"] = result.ppl;
+  json["nll"] = result.nll;
+  json["nll_stderr"] = result.nll_stderr;
+  json["tokens"] = result.tokens;
+  json["chunks"] = result.chunks;
+  if (!result.divergence.has_value())
+    return json;
+  const DivergenceResult& divergence = *result.divergence;
+  json["kl_mean"] = divergence.kl_mean;
+  json["kl_p99"] = divergence.kl_p99;
+  json["top1"] = divergence.top1;
+  json["delta_nll"] = divergence.delta_nll;
+  json["delta_nll_ci95"] = {divergence.delta_nll_low, divergence.delta_nll_high};
+  return json;
+}
+
+Status Perplexity(PerplexityFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const MappedFile text, MappedFile::Open(flags.file));
+  TENON_ASSIGN_OR_RETURN(auto model, flags.model.OpenModel());
+  TENON_ASSIGN_OR_RETURN(LoadOptions load, flags.model.ToLoadOptions());
+  if (load.context_tokens > 0)
+    flags.options.context = load.context_tokens;
+  load.context_tokens = flags.options.context;
+  load.batch_outputs = kScoredRows;
+  TENON_RETURN_IF_ERROR(model->Load(load));
+  flags.options.save_base = flags.save_base;
+  flags.options.kl_base = flags.kl_base;
+  const std::string_view bytes(reinterpret_cast<const char*>(text.bytes().data()), text.size());
+  auto result = MeasurePerplexity(*model, bytes, flags.options,
+                                  [](int64_t done, int64_t all, double ppl) {
+                                    fmt::print(stderr, "\rchunk {}/{}: perplexity {:.4f}", done,
+                                               all, ppl);
+                                    std::fflush(stderr);
+                                  });
+  fmt::print(stderr, "\n");
+  if (!result.ok())
+    return std::move(result).error();
+  const nlohmann::ordered_json json = ToJson(*result);
+  if (flags.json) {
+    fmt::print("{}\n", json.dump());
+    return {};
+  }
+  for (const auto& [key, value] : json.items())
+    fmt::print("{:<16} {}\n", key, value.dump());
+  return {};
+}
+
+}  // namespace
+
+CommandBody DefinePerplexity(CLI::App& app) {
+  auto flags = std::make_shared<PerplexityFlags>();
+  flags->model.AddAll(app);
+  app.add_option("-f,--file", flags->file, "The text")->required();
+  app.add_option("--chunks", flags->options.max_chunks, "Chunks to score (default: all)");
+  app.add_option("--save-base", flags->save_base, "Write log-probabilities for a later --kl-base");
+  app.add_option("--kl-base", flags->kl_base, "Compare with log-probabilities of --save-base");
+  app.add_flag("--json", flags->json, "As JSON");
+  return [flags] { return Perplexity(*flags); };
+}
+
+}  // namespace tenon

@@ -1,0 +1,138 @@
+// `tenon run`: one prompt, one answer.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+#include "base/mapped_file.h"
+#include "frontend/cli/command.h"
+#include "frontend/cli/model_flags.h"
+#include "frontend/cli/sampling_flags.h"
+#include "frontend/session/chat_prompt.h"
+#include "frontend/session/generation.h"
+
+namespace tenon {
+namespace {
+
+// Tokens that `run` makes room for when neither -n nor -c says how many.
+constexpr int64_t kDefaultAnswerTokens = 1024;
+
+struct RunFlags {
+  ModelFlags model;
+  SamplingFlags sampling;
+  std::string prompt;
+  std::string prompt_file;
+  std::string system;
+  bool raw = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+Result<std::string> ReadPrompt(const RunFlags& flags) {
+  if (!flags.prompt.empty() && !flags.prompt_file.empty())
+    return InvalidArgument("both --prompt and --file are given", "--file");
+  if (!flags.prompt_file.empty()) {
+    TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(flags.prompt_file));
+    return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.size());
+  }
+  if (!flags.prompt.empty())
+    return flags.prompt;
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+Result<std::vector<int32_t>> EncodePrompt(const Model& model, const RunFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const std::string text, ReadPrompt(flags));
+  if (text.empty())
+    return InvalidArgument("the prompt is empty", "--prompt");
+  if (flags.raw || !model.has_chat_template())
+    return model.tokenizer().Encode(text, SpecialText::kPlain, AddSpecial::kModelDefault);
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  if (!flags.system.empty())
+    messages.push_back({{"role", "system"}, {"content", flags.system}});
+  messages.push_back({{"role", "user"}, {"content", text}});
+  return EncodeChat(model, messages, nlohmann::ordered_json::object());
+}
+
+// Without -c the context is what this request can use, so that no memory is reserved in vain.
+LoadOptions FitContext(LoadOptions options, const Model& model, const RunFlags& flags,
+                       int64_t prompt_tokens) {
+  if (options.context_tokens > 0)
+    return options;
+  const int64_t answer =
+      flags.sampling.max_tokens >= 0 ? flags.sampling.max_tokens : kDefaultAnswerTokens;
+  options.context_tokens =
+      std::min(prompt_tokens + answer, model.source().config.context_length);
+  return options;
+}
+
+nlohmann::ordered_json ToJson(const GenerationResult& result) {
+  nlohmann::ordered_json json;
+  json["text"] = result.text;
+  json["token_ids"] = result.token_ids;
+  json["prompt_tokens"] = result.prompt_tokens;
+  json["completion_tokens"] = result.token_ids.size();
+  json["finish_reason"] = FinishReasonName(result.finish_reason);
+  json["first_token_s"] = result.first_token_s;
+  json["tokens_per_s"] = result.tokens_per_s;
+  for (const SampledToken& sampled : result.sampled) {
+    nlohmann::ordered_json top = nlohmann::ordered_json::array();
+    for (const TokenLogprob& entry : sampled.top)
+      top.push_back({{"id", entry.token}, {"logprob", entry.logprob}});
+    json["logprobs"].push_back(
+        {{"id", sampled.token}, {"logprob", sampled.logprob}, {"top", std::move(top)}});
+  }
+  return json;
+}
+
+bool WriteText(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return std::fflush(stdout) == 0;
+}
+
+Status Run(const RunFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(auto model, flags.model.OpenModel());
+  GenerationRequest request;
+  TENON_ASSIGN_OR_RETURN(request.sampling, flags.sampling.ToParams());
+  TENON_RETURN_IF_ERROR(ValidateSamplingParams(
+      request.sampling, static_cast<int32_t>(model->source().config.vocab_size)));
+  TENON_ASSIGN_OR_RETURN(request.prompt, EncodePrompt(*model, flags));
+  request.stop = flags.sampling.stop;
+  request.end_tokens = flags.sampling.ignore_eos ? EndTokens::kIgnore : EndTokens::kStop;
+  request.max_tokens = flags.sampling.max_tokens;
+  TENON_ASSIGN_OR_RETURN(const LoadOptions options, flags.model.ToLoadOptions());
+  TENON_RETURN_IF_ERROR(model->Load(
+      FitContext(options, *model, flags, static_cast<int64_t>(request.prompt.size()))));
+  TENON_ASSIGN_OR_RETURN(const GenerationResult result,
+                         Generate(*model, request, flags.json ? TextCallback() : WriteText));
+  if (flags.json) {
+    fmt::print("{}\n", ToJson(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return {};
+  }
+  WriteText("\n");
+  if (!flags.quiet) {
+    fmt::print(stderr, "[{} prompt tokens, {} generated, {:.1f} tok/s, first after {:.2f} s, {}]\n",
+               result.prompt_tokens, result.token_ids.size(), result.tokens_per_s,
+               result.first_token_s, FinishReasonName(result.finish_reason));
+  }
+  return {};
+}
+
+}  // namespace
+
+CommandBody DefineRun(CLI::App& app) {
+  auto flags = std::make_shared<RunFlags>();
+  flags->model.AddAll(app);
+  flags->sampling.Add(app);
+  app.add_option("-p,--prompt", flags->prompt, "The prompt (default: standard input)");
+  app.add_option("-f,--file", flags->prompt_file, "Read the prompt from a file");
+  app.add_option("--system", flags->system, "System message (-sys)");
+  app.add_flag("--raw", flags->raw, "Continue the text as it stands, without the chat template");
+  app.add_flag("--json", flags->json, "One JSON object instead of streamed text");
+  app.add_flag("-q,--quiet", flags->quiet, "No statistics on standard error");
+  return [flags] { return Run(*flags); };
+}
+
+}  // namespace tenon

@@ -1,0 +1,86 @@
+#include "frontend/session/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "hal/kernel_registry.h"
+#include "hal/self_check.h"
+#include "model/arch/architecture.h"
+
+namespace tenon {
+namespace {
+
+// A conversation's worth of KV cache, when the user names no context: models are trained for far
+// more than most machines want to reserve.
+constexpr int64_t kDefaultContextTokens = 4096;
+
+std::string TokenText(const Tokenizer& tokenizer, int32_t id) {
+  return id < 0 ? std::string() : tokenizer.TokenBytes(id, SpecialText::kParse);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
+  TENON_ASSIGN_OR_RETURN(ModelSource source, OpenModel(path));
+  std::unique_ptr<Model> model(new Model(std::move(source)));
+  TENON_ASSIGN_OR_RETURN(model->tokenizer_, Tokenizer::Create(std::move(model->source_.tokenizer)));
+  if (model->has_chat_template()) {
+    TENON_ASSIGN_OR_RETURN(model->chat_template_, ChatTemplate::Parse(model->source_.chat_template));
+  }
+  return model;
+}
+
+Status Model::ChooseKernels(const LoadOptions& options) {
+  TENON_ASSIGN_OR_RETURN(kernels_, options.kernel_set.empty()
+                                       ? ResolveKernelSetFromEnvironment()
+                                       : ResolveKernelSet(options.kernel_set));
+  return SelfCheck(kernels_);
+}
+
+RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
+  const bool reference = options.precision == Precision::kReference;
+  RunnerOptions runner;
+  runner.plan.max_tokens = options.batch_tokens;
+  runner.plan.max_outputs = std::min(options.batch_outputs, options.batch_tokens);
+  runner.plan.kv_type = options.kv_type.value_or(reference ? KvType::kF32 : KvType::kF16);
+  runner.passes.level = options.level;
+  runner.passes.disabled = options.disabled_passes;
+  runner.passes.activations = reference ? ActivationMode::kFloat : ActivationMode::kInt8;
+  runner.passes.cost_point.context = context_tokens_;
+  runner.kv_tokens = context_tokens_;
+  return runner;
+}
+
+Status Model::Prepare(const LoadOptions& options) {
+  TENON_RETURN_IF_ERROR(ChooseKernels(options));
+  context_tokens_ = options.context_tokens;
+  if (context_tokens_ == 0)
+    context_tokens_ = std::min(kDefaultContextTokens, source_.config.context_length);
+  TENON_ASSIGN_OR_RETURN(Graph graph, BuildGraph(source_));
+  TENON_ASSIGN_OR_RETURN(runner_, ModelRunner::Prepare(std::move(graph), weights_, kernels_,
+                                                       ToRunnerOptions(options)));
+  return {};
+}
+
+Status Model::Load(const LoadOptions& options) {
+  TENON_RETURN_IF_ERROR(Prepare(options));
+  TENON_ASSIGN_OR_RETURN(pool_, ThreadPool::Create(options.threads));
+  return runner_->Load(*pool_, AvailableMemoryBytes());
+}
+
+Result<std::string> Model::RenderChat(const nlohmann::ordered_json& messages,
+                                      const nlohmann::ordered_json& variables) const {
+  if (!chat_template_.has_value())
+    return Unsupported("the model has no chat template");
+  nlohmann::ordered_json all;
+  all["messages"] = messages;
+  all["add_generation_prompt"] = true;
+  all["bos_token"] = TokenText(*tokenizer_, tokenizer_->bos_id());
+  all["eos_token"] = TokenText(*tokenizer_, tokenizer_->eos_id());
+  for (const auto& [key, value] : variables.items())
+    all[key] = value;
+  return chat_template_->Render(all);
+}
+
+}  // namespace tenon

@@ -1,0 +1,93 @@
+// Model: one model as the frontends use it: its file, tokenizer, chat template and, once loaded, its
+// runner and threads. The composition root of the layers below.
+//
+// Open reads the file's tables and is quick; Load packs the weights and reserves all memory.
+// Threading: const members after Load from any thread; the runner from one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/result.h"
+#include "engine/exec/model_runner.h"
+#include "frontend/session/source_weights.h"
+#include "hal/kernel_set.h"
+#include "hal/thread_pool.h"
+#include "model/chat/chat_template.h"
+#include "model/model_source.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace tenon {
+
+enum class Precision : uint8_t {
+  kFast,       // weights as packed, int8 activations, 16-bit KV cache
+  kReference,  // everything in float
+};
+
+struct LoadOptions {
+  int threads = 0;              // 0: as many as the machine gives (hal/topology.h)
+  int64_t context_tokens = 0;   // KV capacity over all sequences; 0: the model's, at most 4096
+  int64_t batch_tokens = 512;   // tokens in one step at most
+  int64_t batch_outputs = 32;   // rows of logits in one step at most
+  Precision precision = Precision::kFast;
+  std::optional<KvType> kv_type;  // default: by precision, f16 or f32
+  OptimizeLevel level = OptimizeLevel::kO3;
+  std::vector<std::string> disabled_passes;
+  std::string kernel_set;  // empty: TENON_CPU, or the best of this machine
+};
+
+class Model {
+ public:
+  static Result<std::unique_ptr<Model>> Open(const std::filesystem::path& path);
+
+  // Decides the plan without reading weights, so that needs can be told. Replaces an earlier one.
+  Status Prepare(const LoadOptions& options);
+  // Prepare, then everything that running needs.
+  Status Load(const LoadOptions& options);
+
+  const ModelSource& source() const { return source_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  bool has_chat_template() const { return !source_.chat_template.empty(); }
+
+  // Text of a conversation as the model's template renders it. `variables` may override or add
+  // template variables; messages is a JSON array.
+  Result<std::string> RenderChat(const nlohmann::ordered_json& messages,
+                                 const nlohmann::ordered_json& variables) const;
+
+  // REQUIRES: prepared (runner), loaded (pool).
+  ModelRunner& runner() { return *runner_; }
+  ThreadPool& pool() { return *pool_; }
+  std::string_view kernel_set_name() const { return kernels_.name; }
+  int64_t context_tokens() const { return context_tokens_; }
+
+ private:
+  explicit Model(ModelSource source) : source_(std::move(source)), weights_(source_) {}
+  Status ChooseKernels(const LoadOptions& options);
+  RunnerOptions ToRunnerOptions(const LoadOptions& options) const;
+
+  ModelSource source_;
+  SourceWeights weights_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<ChatTemplate> chat_template_;
+  KernelSet kernels_ = {};
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<ModelRunner> runner_;
+  int64_t context_tokens_ = 0;
+};
+
+// Bytes of memory that this process may still take: the smaller of the system's and the cgroup's.
+// 0: unknown.
+int64_t AvailableMemoryBytes();
+
+// This process's resident memory now, and its peak.
+int64_t ResidentBytes();
+int64_t PeakResidentBytes();
+
+}  // namespace tenon

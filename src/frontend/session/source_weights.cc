@@ -1,0 +1,36 @@
+#include "frontend/session/source_weights.h"
+
+#include <fmt/format.h>
+
+namespace tenon {
+
+Result<const TensorInfo*> SourceWeights::Tensor(std::string_view name) const {
+  const TensorInfo* tensor = source_.Find(name);
+  if (tensor == nullptr)
+    return NotFound("the tensor is missing from the model", std::string(name));
+  return tensor;
+}
+
+Result<WeightView> SourceWeights::Find(std::string_view name) const {
+  TENON_ASSIGN_OR_RETURN(const TensorInfo* tensor, Tensor(name));
+  return WeightView{tensor->dtype, tensor->rows(), tensor->columns(), source_.Bytes(*tensor)};
+}
+
+Status SourceWeights::ReadAt(std::string_view name, uint64_t offset,
+                             std::span<std::byte> out) const {
+  TENON_ASSIGN_OR_RETURN(const TensorInfo* tensor, Tensor(name));
+  if (offset > tensor->bytes || out.size() > tensor->bytes - offset) {
+    return InvalidArgument(fmt::format("bytes {}..{} of a tensor of {}", offset,
+                                       offset + out.size(), tensor->bytes),
+                           std::string(name));
+  }
+  return source_.files[tensor->file].ReadAt(tensor->offset + offset, out);
+}
+
+void SourceWeights::Release(std::string_view name, uint64_t offset, uint64_t count) const {
+  const TensorInfo* tensor = source_.Find(name);
+  if (tensor != nullptr)
+    source_.files[tensor->file].Release(tensor->offset + offset, count);
+}
+
+}  // namespace tenon

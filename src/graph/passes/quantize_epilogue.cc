@@ -1,0 +1,29 @@
+#include "graph/ops/registry.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace tenon {
+
+Status QuantizeEpilogue(Graph& graph, const PassOptions&) {
+  const UseMap uses(graph);
+  std::vector<bool> removed(graph.ops().size(), false);
+  for (size_t i = 0; i < graph.ops().size(); ++i) {
+    const Op& op = graph.ops()[i];
+    if (!std::holds_alternative<QuantizeAttrs>(op.attrs) || !uses.OnlyUser(op.inputs[0]).valid())
+      continue;
+    const OpId producer = graph.value(op.inputs[0]).producer;
+    if (!producer.valid())
+      continue;
+    const Op& source = graph.op(producer);
+    const OpSchema& schema = SchemaOf(source.attrs);
+    if (schema.may_output_act_i8 == nullptr || !schema.may_output_act_i8(source))
+      continue;
+    graph.mutable_value(op.inputs[0]).dtype = DType::kActI8;
+    ReplaceUses(graph, op.outputs[0], op.inputs[0]);
+    removed[i] = true;
+  }
+  RemoveOps(graph, removed);
+  return {};
+}
+
+}  // namespace tenon

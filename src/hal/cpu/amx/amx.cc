@@ -1,0 +1,25 @@
+#include "hal/cpu/amx/amx_kernels.h"
+
+namespace tenon {
+
+// Everything left out is a hole that the AVX-512 set fills.
+constinit const KernelSet kAmxKernelSet = {
+    .name = "amx",
+    .gemm = {nullptr, nullptr, nullptr, amx::GemmU4S32, amx::GemmU4S32M, amx::GemmU4S16M,
+             amx::GemmCodebook4S32, amx::GemmU8S32, amx::GemmU8S32M, amx::GemmU8S16},
+    .quantize_row = nullptr,
+    .rms_norm = nullptr,
+    .add = nullptr,
+    .mul = nullptr,
+    .scale = nullptr,
+    .silu = nullptr,
+    .gelu = nullptr,
+    .silu_mul = nullptr,
+    .gelu_mul = nullptr,
+    .rope_interleaved = nullptr,
+    .rope_half = nullptr,
+    .kv_store = {},
+    .attention = {},
+};
+
+}  // namespace tenon

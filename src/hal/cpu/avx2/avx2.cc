@@ -1,0 +1,25 @@
+#include "hal/cpu/avx2/avx2_kernels.h"
+
+namespace tenon {
+
+constinit const KernelSet kAvx2KernelSet = {
+    .name = "avx2",
+    .gemm = {avx2::GemmF32, avx2::GemmF16, avx2::GemmBF16, avx2::GemmU4S32, avx2::GemmU4S32M,
+             avx2::GemmU4S16M, avx2::GemmCodebook4S32, avx2::GemmU8S32, avx2::GemmU8S32M,
+             avx2::GemmU8S16},
+    .quantize_row = avx2::QuantizeRow,
+    .rms_norm = avx2::RmsNorm,
+    .add = avx2::Add,
+    .mul = avx2::Mul,
+    .scale = avx2::Scale,
+    .silu = avx2::Silu,
+    .gelu = avx2::Gelu,
+    .silu_mul = avx2::SiluMul,
+    .gelu_mul = avx2::GeluMul,
+    .rope_interleaved = avx2::RopeInterleaved,
+    .rope_half = avx2::RopeHalf,
+    .kv_store = {avx2::KvStoreF32, avx2::KvStoreF16, avx2::KvStoreBF16},
+    .attention = {avx2::AttentionF32, avx2::AttentionF16, avx2::AttentionBF16},
+};
+
+}  // namespace tenon

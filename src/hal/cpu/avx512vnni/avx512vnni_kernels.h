@@ -1,0 +1,39 @@
+// The kernels for CPUs with AVX-512 F, BW, DQ, VL and VNNI (Cascade Lake, Ice Lake, Zen 4 and
+// later). One zmm holds one value each of a panel's 16 rows. Same floats as the ref set.
+#pragma once
+
+#include "hal/cpu/kernel_sets.h"
+
+namespace tenon::avx512vnni {
+
+void GemmF32(const GemmArgs& args);
+void GemmF16(const GemmArgs& args);
+void GemmBF16(const GemmArgs& args);
+void GemmU4S32(const GemmArgs& args);
+void GemmU4S32M(const GemmArgs& args);
+void GemmU4S16M(const GemmArgs& args);
+void GemmCodebook4S32(const GemmArgs& args);
+void GemmU8S32(const GemmArgs& args);
+void GemmU8S32M(const GemmArgs& args);
+void GemmU8S16(const GemmArgs& args);
+
+void QuantizeRow(const float* x, int64_t k, std::byte* out);
+void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out);
+void Add(const float* a, const float* b, int64_t n, float* out);
+void Mul(const float* a, const float* b, int64_t n, float* out);
+void Scale(const float* x, float factor, int64_t n, float* out);
+void Silu(const float* x, int64_t n, float* out);
+void Gelu(const float* x, int64_t n, float* out);
+void SiluMul(const float* a, const float* b, int64_t n, float* out);
+void GeluMul(const float* a, const float* b, int64_t n, float* out);
+void RopeInterleaved(float* x, const float* cos, const float* sin, int64_t pairs);
+void RopeHalf(float* x, const float* cos, const float* sin, int64_t pairs);
+
+void KvStoreF32(const KvStoreArgs& args);
+void KvStoreF16(const KvStoreArgs& args);
+void KvStoreBF16(const KvStoreArgs& args);
+void AttentionF32(const AttentionArgs& args);
+void AttentionF16(const AttentionArgs& args);
+void AttentionBF16(const AttentionArgs& args);
+
+}  // namespace tenon::avx512vnni

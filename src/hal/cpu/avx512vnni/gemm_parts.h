@@ -1,0 +1,84 @@
+// Reading a packed k-block (hal/kernel_set.h) into zmm registers: shared by the VNNI and the AMX
+// matrix products. Internal linkage throughout, see vectors.h.
+#pragma once
+
+#include "hal/cpu/avx512vnni/vectors.h"
+#include "hal/cpu/panel_layout.h"
+
+namespace tenon::avx512vnni {
+
+// Vectors of 16 rows x 4 k in a k-block, and in one group of 16 k.
+static constexpr int kBlockSteps = 8;
+static constexpr int kGroupSteps = 4;
+
+// A codebook's values moved up by 128, so that they are unsigned as the dot product wants them.
+static constexpr int kCodebookBias = 128;
+
+static inline __m512i LoadVector(const std::byte* at) {
+  return _mm512_loadu_si512(reinterpret_cast<const void*>(at));
+}
+
+// The biased codebook in each 128-bit lane; zero for kinds without one.
+template <PackedKind kKind>
+static inline __m512i LoadCodebook(const int8_t* codebook) {
+  if constexpr (!LayoutOf(kKind).codebook) {
+    return _mm512_setzero_si512();
+  } else {
+    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codebook));
+    return _mm512_xor_si512(_mm512_broadcast_i32x4(values),
+                            _mm512_set1_epi8(static_cast<char>(kCodebookBias)));
+  }
+}
+
+// steps[s] = the unsigned bytes of k 4s..4s+3 of all rows.
+template <PackedKind kKind>
+static inline void LoadSteps(const std::byte* block, __m512i codebook, __m512i* steps) {
+  if constexpr (!LayoutOf(kKind).nibbles) {
+    for (int s = 0; s < kBlockSteps; ++s)
+      steps[s] = LoadVector(block + s * 64);
+    return;
+  }
+  const __m512i low_mask = _mm512_set1_epi8(15);
+  for (int v = 0; v < kGroupSteps; ++v) {
+    const __m512i pairs = LoadVector(block + v * 64);
+    steps[v] = _mm512_and_si512(pairs, low_mask);
+    steps[v + kGroupSteps] = _mm512_and_si512(_mm512_srli_epi16(pairs, 4), low_mask);
+  }
+  if constexpr (LayoutOf(kKind).codebook) {
+    for (int s = 0; s < kBlockSteps; ++s)
+      steps[s] = _mm512_shuffle_epi8(codebook, steps[s]);
+  }
+}
+
+// The d and m of 16 rows for one group of 16 k.
+struct GroupScales {
+  __m512 d;
+  __m512 m;
+};
+
+template <PackedKind kKind>
+static inline GroupScales LoadScales(const std::byte* block, int64_t group) {
+  constexpr PanelLayout kLayout = LayoutOf(kKind);
+  const std::byte* scales = block + kLayout.scales_offset + group * kLayout.group_stride;
+  if constexpr (kLayout.codebook) {
+    return {_mm512_loadu_ps(reinterpret_cast<const float*>(scales)), _mm512_setzero_ps()};
+  } else if constexpr (kLayout.stored_minima) {
+    return {LoadHalfs(scales), LoadHalfs(scales + kLayout.minima_offset)};
+  } else {
+    const __m512 d = LoadHalfs(scales);
+    return {d, _mm512_mul_ps(_mm512_set1_ps(static_cast<float>(-kLayout.zero_point)), d)};
+  }
+}
+
+// One group's contribution: acc = fma(d * scale, dot, acc); acc = fma(m, sum, acc).
+template <PackedKind kKind>
+static inline __m512 AddGroup(__m512 acc, const GroupScales& scales, __m512i dot,
+                              const std::byte* scale, const std::byte* sum) {
+  const __m512 factor = _mm512_mul_ps(scales.d, _mm512_set1_ps(LoadFloat(scale)));
+  acc = _mm512_fmadd_ps(factor, _mm512_cvtepi32_ps(dot), acc);
+  if constexpr (!LayoutOf(kKind).codebook)
+    acc = _mm512_fmadd_ps(scales.m, _mm512_set1_ps(LoadFloat(sum)), acc);
+  return acc;
+}
+
+}  // namespace tenon::avx512vnni

@@ -1,0 +1,94 @@
+#include "hal/cpu/avx512vnni/avx512vnni_kernels.h"
+#include "hal/cpu/avx512vnni/gemm_parts.h"
+
+namespace tenon::avx512vnni {
+namespace {
+
+// Four consecutive activations in every 32-bit lane.
+inline __m512i BroadcastFour(const std::byte* q) {
+  int32_t four;
+  __builtin_memcpy(&four, q, sizeof(four));
+  return _mm512_set1_epi32(four);
+}
+
+// The exact dot products of one group of 16 k with all rows.
+template <PackedKind kKind>
+inline __m512i DotGroup(const __m512i* steps, const std::byte* q) {
+  __m512i dot = _mm512_setzero_si512();
+  for (int s = 0; s < kGroupSteps; ++s)
+    dot = _mm512_dpbusd_epi32(dot, steps[s], BroadcastFour(q + s * 4));
+  if constexpr (LayoutOf(kKind).codebook) {
+    // Takes the bias of the values back: 128 times the sum of the activations.
+    const __m512i bias = _mm512_set1_epi8(static_cast<char>(kCodebookBias));
+    __m512i excess = _mm512_setzero_si512();
+    for (int s = 0; s < kGroupSteps; ++s)
+      excess = _mm512_dpbusd_epi32(excess, bias, BroadcastFour(q + s * 4));
+    dot = _mm512_sub_epi32(dot, excess);
+  }
+  return dot;
+}
+
+template <PackedKind kKind, int kTokens>
+void GemmTokens(const GemmArgs& args, const std::byte* activations, float* out) {
+  const __m512i codebook = LoadCodebook<kKind>(args.codebook);
+  __m512 acc[kTokens];
+  for (int t = 0; t < kTokens; ++t)
+    acc[t] = _mm512_setzero_ps();
+  const std::byte* block = args.panel;
+  for (int64_t b = 0; b < args.k / 32; ++b, block += LayoutOf(kKind).block_bytes) {
+    __m512i steps[kBlockSteps];
+    LoadSteps<kKind>(block, codebook, steps);
+    for (int64_t half = 0; half < 2; ++half) {
+      const int64_t g = 2 * b + half;
+      const GroupScales scales = LoadScales<kKind>(block, half);
+      for (int t = 0; t < kTokens; ++t) {
+        const std::byte* row = activations + t * args.activation_stride;
+        const __m512i dot = DotGroup<kKind>(steps + half * kGroupSteps, row + g * kActivationGroup);
+        acc[t] = AddGroup<kKind>(acc[t], scales, dot, row + ActivationScaleOffset(args.k) + g * 4,
+                                 row + ActivationSumOffset(args.k) + g * 4);
+      }
+    }
+  }
+  for (int t = 0; t < kTokens; ++t)
+    _mm512_storeu_ps(out + t * args.out_stride, acc[t]);
+}
+
+template <PackedKind kKind>
+void Gemm(const GemmArgs& args) {
+  int64_t t = 0;
+  const auto run = [&](auto gemm, int64_t tokens) {
+    for (; t + tokens <= args.tokens; t += tokens)
+      gemm(args, args.activations + t * args.activation_stride, args.out + t * args.out_stride);
+  };
+  // Eight accumulators, the 8 weight vectors and the scales fit the 32 registers.
+  run(GemmTokens<kKind, 8>, 8);
+  run(GemmTokens<kKind, 4>, 4);
+  run(GemmTokens<kKind, 2>, 2);
+  run(GemmTokens<kKind, 1>, 1);
+}
+
+}  // namespace
+
+void GemmU4S32(const GemmArgs& args) {
+  Gemm<PackedKind::kU4S32>(args);
+}
+void GemmU4S32M(const GemmArgs& args) {
+  Gemm<PackedKind::kU4S32M>(args);
+}
+void GemmU4S16M(const GemmArgs& args) {
+  Gemm<PackedKind::kU4S16M>(args);
+}
+void GemmCodebook4S32(const GemmArgs& args) {
+  Gemm<PackedKind::kCodebook4S32>(args);
+}
+void GemmU8S32(const GemmArgs& args) {
+  Gemm<PackedKind::kU8S32>(args);
+}
+void GemmU8S32M(const GemmArgs& args) {
+  Gemm<PackedKind::kU8S32M>(args);
+}
+void GemmU8S16(const GemmArgs& args) {
+  Gemm<PackedKind::kU8S16>(args);
+}
+
+}  // namespace tenon::avx512vnni

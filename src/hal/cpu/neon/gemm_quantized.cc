@@ -1,0 +1,157 @@
+#include "hal/cpu/neon/neon_kernels.h"
+#include "hal/cpu/neon/vectors.h"
+#include "hal/cpu/panel_layout.h"
+
+namespace tenon::neon {
+namespace {
+
+// A group of 16 k of a panel: vectors of 4 rows x 4 k, [4 steps][4 quarters of the rows].
+constexpr int kSteps = 4;
+constexpr int kQuarters = 4;
+
+// SDOT multiplies signed bytes: unsigned weights are moved down by 128, and 128 times the sum of
+// the activations is added back. Nibbles and codebook values are in range as they are.
+constexpr int kByteBias = 128;
+
+inline uint8x16_t LoadVector(const std::byte* at) {
+  return vld1q_u8(reinterpret_cast<const uint8_t*>(at));
+}
+
+// Group `half` (0, 1) of a k-block as signed bytes.
+template <PackedKind kKind>
+inline void LoadGroup(const std::byte* block, int64_t half, int8x16_t codebook,
+                      int8x16_t weights[kSteps][kQuarters]) {
+  constexpr PanelLayout kLayout = LayoutOf(kKind);
+  for (int s = 0; s < kSteps; ++s) {
+    for (int quarter = 0; quarter < kQuarters; ++quarter) {
+      const int64_t at = s * 64 + quarter * 16;
+      if constexpr (kLayout.nibbles) {
+        const uint8x16_t pairs = LoadVector(block + at);
+        const uint8x16_t q = half == 0 ? vandq_u8(pairs, vdupq_n_u8(15)) : vshrq_n_u8(pairs, 4);
+        weights[s][quarter] = kLayout.codebook ? vqtbl1q_s8(codebook, q) : vreinterpretq_s8_u8(q);
+      } else {
+        const uint8x16_t q = LoadVector(block + half * 256 + at);
+        weights[s][quarter] = vreinterpretq_s8_u8(veorq_u8(q, vdupq_n_u8(kByteBias)));
+      }
+    }
+  }
+}
+
+// The d and m of 16 rows for one group.
+struct GroupScales {
+  float32x4_t d[kQuarters];
+  float32x4_t m[kQuarters];
+};
+
+template <PackedKind kKind>
+inline GroupScales LoadScales(const std::byte* block, int64_t half) {
+  constexpr PanelLayout kLayout = LayoutOf(kKind);
+  const std::byte* scales = block + kLayout.scales_offset + half * kLayout.group_stride;
+  GroupScales result;
+  for (int quarter = 0; quarter < kQuarters; ++quarter) {
+    if constexpr (kLayout.codebook) {
+      result.d[quarter] = LoadFloats(scales + quarter * 16);
+      result.m[quarter] = vdupq_n_f32(0.0f);
+    } else {
+      result.d[quarter] = LoadHalfs(scales + quarter * 8);
+      if constexpr (kLayout.stored_minima)
+        result.m[quarter] = LoadHalfs(scales + kLayout.minima_offset + quarter * 8);
+      else
+        result.m[quarter] = vmulq_n_f32(result.d[quarter], static_cast<float>(-kLayout.zero_point));
+    }
+  }
+  return result;
+}
+
+// What the exact dot products start from: the correction of the bias.
+template <PackedKind kKind>
+inline int32x4_t StartOfDots(int8x16_t activations) {
+  if constexpr (LayoutOf(kKind).nibbles)
+    return vdupq_n_s32(0);
+  else
+    return vdupq_n_s32(kByteBias * vaddlvq_s8(activations));
+}
+
+// One group's contribution to one token's 16 sums.
+template <PackedKind kKind>
+inline void AddGroup(const int8x16_t weights[kSteps][kQuarters], const GroupScales& scales,
+                     int8x16_t activations, float scale, float sum, float32x4_t acc[kQuarters]) {
+  const int32x4_t start = StartOfDots<kKind>(activations);
+  for (int quarter = 0; quarter < kQuarters; ++quarter) {
+    int32x4_t dot = vdotq_laneq_s32(start, weights[0][quarter], activations, 0);
+    dot = vdotq_laneq_s32(dot, weights[1][quarter], activations, 1);
+    dot = vdotq_laneq_s32(dot, weights[2][quarter], activations, 2);
+    dot = vdotq_laneq_s32(dot, weights[3][quarter], activations, 3);
+    const float32x4_t factor = vmulq_n_f32(scales.d[quarter], scale);
+    acc[quarter] = vfmaq_f32(acc[quarter], factor, vcvtq_f32_s32(dot));
+    if constexpr (!LayoutOf(kKind).codebook)
+      acc[quarter] = vfmaq_n_f32(acc[quarter], scales.m[quarter], sum);
+  }
+}
+
+template <PackedKind kKind, int kTokens>
+void GemmTokens(const GemmArgs& args, const std::byte* activations, float* out) {
+  int8x16_t codebook = vdupq_n_s8(0);
+  if constexpr (LayoutOf(kKind).codebook)
+    codebook = vld1q_s8(args.codebook);
+  float32x4_t acc[kTokens][kQuarters];
+  for (int t = 0; t < kTokens; ++t) {
+    for (float32x4_t& sum : acc[t])
+      sum = vdupq_n_f32(0.0f);
+  }
+  for (int64_t g = 0; g < args.k / kActivationGroup; ++g) {
+    const std::byte* block = args.panel + g / 2 * LayoutOf(kKind).block_bytes;
+    int8x16_t weights[kSteps][kQuarters];
+    LoadGroup<kKind>(block, g % 2, codebook, weights);
+    const GroupScales scales = LoadScales<kKind>(block, g % 2);
+    for (int t = 0; t < kTokens; ++t) {
+      const std::byte* row = activations + t * args.activation_stride;
+      const int8x16_t q = vreinterpretq_s8_u8(LoadVector(row + g * kActivationGroup));
+      AddGroup<kKind>(weights, scales, q, LoadFloat(row + ActivationScaleOffset(args.k) + g * 4),
+                      LoadFloat(row + ActivationSumOffset(args.k) + g * 4), acc[t]);
+    }
+  }
+  for (int t = 0; t < kTokens; ++t) {
+    for (int quarter = 0; quarter < kQuarters; ++quarter)
+      vst1q_f32(out + t * args.out_stride + quarter * kLanes, acc[t][quarter]);
+  }
+}
+
+template <PackedKind kKind>
+void Gemm(const GemmArgs& args) {
+  int64_t t = 0;
+  const auto run = [&](auto gemm, int64_t tokens) {
+    for (; t + tokens <= args.tokens; t += tokens)
+      gemm(args, args.activations + t * args.activation_stride, args.out + t * args.out_stride);
+  };
+  // Four tokens' sums take 16 of the 32 registers.
+  run(GemmTokens<kKind, 4>, 4);
+  run(GemmTokens<kKind, 2>, 2);
+  run(GemmTokens<kKind, 1>, 1);
+}
+
+}  // namespace
+
+void GemmU4S32(const GemmArgs& args) {
+  Gemm<PackedKind::kU4S32>(args);
+}
+void GemmU4S32M(const GemmArgs& args) {
+  Gemm<PackedKind::kU4S32M>(args);
+}
+void GemmU4S16M(const GemmArgs& args) {
+  Gemm<PackedKind::kU4S16M>(args);
+}
+void GemmCodebook4S32(const GemmArgs& args) {
+  Gemm<PackedKind::kCodebook4S32>(args);
+}
+void GemmU8S32(const GemmArgs& args) {
+  Gemm<PackedKind::kU8S32>(args);
+}
+void GemmU8S32M(const GemmArgs& args) {
+  Gemm<PackedKind::kU8S32M>(args);
+}
+void GemmU8S16(const GemmArgs& args) {
+  Gemm<PackedKind::kU8S16>(args);
+}
+
+}  // namespace tenon::neon

@@ -1,0 +1,25 @@
+#include "hal/cpu/neon/neon_kernels.h"
+
+namespace tenon {
+
+constinit const KernelSet kNeonKernelSet = {
+    .name = "neon",
+    .gemm = {neon::GemmF32, neon::GemmF16, neon::GemmBF16, neon::GemmU4S32, neon::GemmU4S32M,
+             neon::GemmU4S16M, neon::GemmCodebook4S32, neon::GemmU8S32, neon::GemmU8S32M,
+             neon::GemmU8S16},
+    .quantize_row = neon::QuantizeRow,
+    .rms_norm = neon::RmsNorm,
+    .add = neon::Add,
+    .mul = neon::Mul,
+    .scale = neon::Scale,
+    .silu = neon::Silu,
+    .gelu = neon::Gelu,
+    .silu_mul = neon::SiluMul,
+    .gelu_mul = neon::GeluMul,
+    .rope_interleaved = neon::RopeInterleaved,
+    .rope_half = neon::RopeHalf,
+    .kv_store = {neon::KvStoreF32, neon::KvStoreF16, neon::KvStoreBF16},
+    .attention = {neon::AttentionF32, neon::AttentionF16, neon::AttentionBF16},
+};
+
+}  // namespace tenon

@@ -1,0 +1,145 @@
+#include "hal/cpu/panel_layout.h"
+#include "hal/cpu/ref/ref_kernels.h"
+#include "hal/cpu/scalar_half.h"
+
+namespace tenon::ref {
+namespace {
+
+template <class T>
+T Load(const std::byte* at) {
+  T value;
+  __builtin_memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+float LoadHalf(const std::byte* at) {
+  return ScalarF16ToF32(Load<uint16_t>(at));
+}
+
+// Stored value of row r at position i (0..31) of a k-block.
+template <PackedKind kKind>
+int32_t QuantAt(const std::byte* block, int64_t r, int64_t i, const int8_t* codebook) {
+  constexpr PanelLayout kLayout = LayoutOf(kKind);
+  const int64_t step = i / 4;
+  const int64_t within = r * 4 + i % 4;
+  if constexpr (!kLayout.nibbles) {
+    return static_cast<int32_t>(block[step * 64 + within]);
+  }
+  const int32_t pair = static_cast<int32_t>(block[step % 4 * 64 + within]);
+  const int32_t q = step < 4 ? pair & 15 : pair >> 4;
+  if constexpr (kLayout.codebook) {
+    return codebook[q];
+  }
+  return q;
+}
+
+struct GroupScale {
+  float d;
+  float m;
+};
+
+template <PackedKind kKind>
+GroupScale ScaleAt(const std::byte* block, int64_t r, int64_t group) {
+  constexpr PanelLayout kLayout = LayoutOf(kKind);
+  const std::byte* scales = block + kLayout.scales_offset + group * kLayout.group_stride;
+  if constexpr (kLayout.codebook) {
+    return {Load<float>(scales + r * 4), 0.0f};
+  }
+  const float d = LoadHalf(scales + r * 2);
+  if constexpr (kLayout.stored_minima) {
+    return {d, LoadHalf(scales + kLayout.minima_offset + r * 2)};
+  }
+  return {d, static_cast<float>(-kLayout.zero_point) * d};
+}
+
+// One output: row r of the panel times one activation row.
+template <PackedKind kKind>
+float QuantizedDot(const GemmArgs& args, const std::byte* activations, int64_t r) {
+  constexpr PanelLayout kLayout = LayoutOf(kKind);
+  const auto* q = reinterpret_cast<const int8_t*>(activations);
+  const std::byte* scales = activations + ActivationScaleOffset(args.k);
+  const std::byte* sums = activations + ActivationSumOffset(args.k);
+  float acc = 0.0f;
+  for (int64_t g = 0; g < args.k / kActivationGroup; ++g) {
+    const std::byte* block = args.panel + g / 2 * kLayout.block_bytes;
+    int32_t dot = 0;
+    for (int64_t i = 0; i < kActivationGroup; ++i) {
+      const int64_t position = g % 2 * kActivationGroup + i;
+      dot += QuantAt<kKind>(block, r, position, args.codebook) * q[g * kActivationGroup + i];
+    }
+    const GroupScale scale = ScaleAt<kKind>(block, r, g % 2);
+    acc = __builtin_fmaf(scale.d * Load<float>(scales + g * 4), static_cast<float>(dot), acc);
+    if constexpr (!kLayout.codebook) {
+      acc = __builtin_fmaf(scale.m, Load<float>(sums + g * 4), acc);
+    }
+  }
+  return acc;
+}
+
+template <PackedKind kKind>
+void QuantizedGemm(const GemmArgs& args) {
+  for (int64_t t = 0; t < args.tokens; ++t) {
+    const std::byte* activations = args.activations + t * args.activation_stride;
+    for (int64_t r = 0; r < kPanelRows; ++r) {
+      args.out[t * args.out_stride + r] = QuantizedDot<kKind>(args, activations, r);
+    }
+  }
+}
+
+float LoadWeight(const std::byte* panel, int64_t index, PackedKind kind) {
+  if (kind == PackedKind::kF32) {
+    return Load<float>(panel + index * 4);
+  }
+  const auto bits = Load<uint16_t>(panel + index * 2);
+  return kind == PackedKind::kF16 ? ScalarF16ToF32(bits) : ScalarBF16ToF32(bits);
+}
+
+template <PackedKind kKind>
+void FloatGemm(const GemmArgs& args) {
+  for (int64_t t = 0; t < args.tokens; ++t) {
+    const std::byte* x = args.activations + t * args.activation_stride;
+    for (int64_t r = 0; r < kPanelRows; ++r) {
+      float acc = 0.0f;
+      for (int64_t i = 0; i < args.k; ++i) {
+        const float weight = LoadWeight(args.panel, i * kPanelRows + r, kKind);
+        acc = __builtin_fmaf(weight, Load<float>(x + i * 4), acc);
+      }
+      args.out[t * args.out_stride + r] = acc;
+    }
+  }
+}
+
+}  // namespace
+
+void GemmF32(const GemmArgs& args) {
+  FloatGemm<PackedKind::kF32>(args);
+}
+void GemmF16(const GemmArgs& args) {
+  FloatGemm<PackedKind::kF16>(args);
+}
+void GemmBF16(const GemmArgs& args) {
+  FloatGemm<PackedKind::kBF16>(args);
+}
+void GemmU4S32(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU4S32>(args);
+}
+void GemmU4S32M(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU4S32M>(args);
+}
+void GemmU4S16M(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU4S16M>(args);
+}
+void GemmCodebook4S32(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kCodebook4S32>(args);
+}
+void GemmU8S32(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU8S32>(args);
+}
+void GemmU8S32M(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU8S32M>(args);
+}
+void GemmU8S16(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU8S16>(args);
+}
+
+}  // namespace tenon::ref

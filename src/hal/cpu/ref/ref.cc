@@ -1,0 +1,25 @@
+#include "hal/cpu/ref/ref_kernels.h"
+
+namespace tenon {
+
+constinit const KernelSet kRefKernelSet = {
+    .name = "ref",
+    .gemm = {ref::GemmF32, ref::GemmF16, ref::GemmBF16, ref::GemmU4S32, ref::GemmU4S32M,
+             ref::GemmU4S16M, ref::GemmCodebook4S32, ref::GemmU8S32, ref::GemmU8S32M,
+             ref::GemmU8S16},
+    .quantize_row = ref::QuantizeRow,
+    .rms_norm = ref::RmsNorm,
+    .add = ref::Add,
+    .mul = ref::Mul,
+    .scale = ref::Scale,
+    .silu = ref::Silu,
+    .gelu = ref::Gelu,
+    .silu_mul = ref::SiluMul,
+    .gelu_mul = ref::GeluMul,
+    .rope_interleaved = ref::RopeInterleaved,
+    .rope_half = ref::RopeHalf,
+    .kv_store = {ref::KvStoreF32, ref::KvStoreF16, ref::KvStoreBF16},
+    .attention = {ref::AttentionF32, ref::AttentionF16, ref::AttentionBF16},
+};
+
+}  // namespace tenon

@@ -1,0 +1,40 @@
+// The reference kernels: portable scalar code, the oracle of all other sets and the last resort on
+// a CPU that has none of them. Written for clarity; the order of float operations is the contract
+// that the other sets keep, bit for bit.
+#pragma once
+
+#include "hal/cpu/kernel_sets.h"
+
+namespace tenon::ref {
+
+void GemmF32(const GemmArgs& args);
+void GemmF16(const GemmArgs& args);
+void GemmBF16(const GemmArgs& args);
+void GemmU4S32(const GemmArgs& args);
+void GemmU4S32M(const GemmArgs& args);
+void GemmU4S16M(const GemmArgs& args);
+void GemmCodebook4S32(const GemmArgs& args);
+void GemmU8S32(const GemmArgs& args);
+void GemmU8S32M(const GemmArgs& args);
+void GemmU8S16(const GemmArgs& args);
+
+void QuantizeRow(const float* x, int64_t k, std::byte* out);
+void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out);
+void Add(const float* a, const float* b, int64_t n, float* out);
+void Mul(const float* a, const float* b, int64_t n, float* out);
+void Scale(const float* x, float factor, int64_t n, float* out);
+void Silu(const float* x, int64_t n, float* out);
+void Gelu(const float* x, int64_t n, float* out);
+void SiluMul(const float* a, const float* b, int64_t n, float* out);
+void GeluMul(const float* a, const float* b, int64_t n, float* out);
+void RopeInterleaved(float* x, const float* cos, const float* sin, int64_t pairs);
+void RopeHalf(float* x, const float* cos, const float* sin, int64_t pairs);
+
+void KvStoreF32(const KvStoreArgs& args);
+void KvStoreF16(const KvStoreArgs& args);
+void KvStoreBF16(const KvStoreArgs& args);
+void AttentionF32(const AttentionArgs& args);
+void AttentionF16(const AttentionArgs& args);
+void AttentionBF16(const AttentionArgs& args);
+
+}  // namespace tenon::ref

@@ -1,0 +1,33 @@
+#include "model/arch/architecture.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace tenon {
+namespace {
+
+constexpr std::array<Architecture, 4> kArchitectures = {{
+    {"llama", BuildLlama},
+    {"qwen2", BuildQwen2},
+    {"qwen3", BuildQwen3},
+    {"gemma3", BuildGemma3},
+}};
+
+}  // namespace
+
+std::span<const Architecture> Architectures() { return kArchitectures; }
+
+Result<Graph> BuildGraph(const ModelSource& source) {
+  std::string known;
+  for (const Architecture& architecture : kArchitectures) {
+    if (architecture.name == source.config.architecture)
+      return architecture.build(source);
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", architecture.name);
+  }
+  return Unsupported(fmt::format("architecture '{}' is not supported; supported are: {}",
+                                 source.config.architecture, known),
+                     "general.architecture");
+}
+
+}  // namespace tenon

@@ -1,0 +1,75 @@
+// DecoderBuilder: the pieces that decoder families share, over one Graph under construction.
+//
+// Errors stick: after the first one every call returns an invalid id and Finish returns the error,
+// so that a family reads as straight code. Holds a reference to the source. One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "model/model_source.h"
+
+namespace tenon {
+
+RopeParams ToRopeParams(const RopeConfig& config);
+
+class DecoderBuilder {
+ public:
+  explicit DecoderBuilder(const ModelSource& source);
+
+  const ModelConfig& config() const { return source_.config; }
+  ValueId tokens() const { return tokens_; }
+  ValueId positions() const { return positions_; }
+
+  // Prefixes the names of ops, and of tensors given as ".name", from here on.
+  void SetLayer(int64_t layer);
+
+  bool HasTensor(std::string_view name) const;
+
+  // Rows of the token embedding table.
+  ValueId Embed();
+  ValueId Norm(ValueId x, std::string_view tensor, int64_t group);
+  // The linear layer "<name>.weight" [rows, columns], with "<name>.bias" where the file has one.
+  ValueId Linear(ValueId x, std::string_view name, int64_t rows, int64_t columns);
+  ValueId Rope(ValueId x, const RopeParams& rope);
+  ValueId Attention(ValueId q, ValueId k, ValueId v, const AttentionAttrs& attrs);
+  // Attention attributes of the current layer as the hyperparameters say, without a window.
+  AttentionAttrs DefaultAttention() const;
+
+  ValueId Add(ValueId a, ValueId b) { return Append("residual", AddAttrs{}, {a, b}); }
+  ValueId Mul(ValueId a, ValueId b) { return Append("gated", MulAttrs{}, {a, b}); }
+  ValueId Silu(ValueId x) { return Append("silu", SiluAttrs{}, {x}); }
+  ValueId Gelu(ValueId x) { return Append("gelu", GeluAttrs{}, {x}); }
+  ValueId Scale(ValueId x, float factor) { return Append("scale", ScaleAttrs{factor}, {x}); }
+
+  // down(act(gate(x)) * up(x)), act chosen by the family.
+  enum class Activation : uint8_t { kSilu, kGelu };
+  ValueId GatedFeedForward(ValueId x, Activation activation);
+
+  // Chosen rows, final norm and output head (the embedding table when there is no output.weight);
+  // marks the logits as the graph's output.
+  void Head(ValueId x);
+
+  // The graph, or the first error.
+  Result<Graph> Finish();
+
+ private:
+  ValueId Append(std::string_view what, OpAttrs attrs, std::vector<ValueId> inputs);
+  ValueId Weight(const std::string& tensor, std::vector<int64_t> shape);
+  std::string TensorName(std::string_view name) const;
+  ValueId Fail(Error error);
+
+  const ModelSource& source_;
+  Graph graph_;
+  Status status_;
+  int64_t layer_ = -1;
+  ValueId tokens_;
+  ValueId positions_;
+  ValueId rows_;
+};
+
+}  // namespace tenon

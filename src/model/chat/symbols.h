@@ -1,0 +1,71 @@
+// Symbols: the names one scope reads and writes, and where each comes from.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "model/chat/ast.h"
+
+namespace tenon::chat {
+
+// What all scopes of one template share: numbers for names, and the work done so far.
+class Analysis {
+ public:
+  int NameId(const std::string& name);
+  std::vector<std::string> TakeNames() { return std::move(names_); }
+  // Counts the entries copied at branches; fails beyond a bound no sane template reaches.
+  void Charge(size_t entries);
+
+ private:
+  std::unordered_map<std::string, int> ids_;
+  std::vector<std::string> names_;
+  size_t charged_ = 0;
+};
+
+struct Symbol {
+  LoadAction action = LoadAction::kUnset;
+  int source_level = 0;  // kAlias
+  bool stored = false;
+};
+
+class Symbols {
+ public:
+  Symbols(Analysis& analysis, int level, const Symbols* parent)
+      : analysis_(&analysis), level_(level), parent_(parent) {}
+
+  int level() const { return level_; }
+  const std::map<int, Symbol>& table() const { return table_; }
+  // The level of the scope whose variable the name is. A name nobody has read yet becomes one.
+  int LevelOf(int name);
+
+  void DeclareParameter(const std::string& name);
+  // Every name of a target as a parameter.
+  void AnalyzeParameters(const Expr& target);
+  // What the statements read and write in this scope; scopes inside are not entered.
+  void AnalyzeBody(const Body& body);
+  void AnalyzeExpr(const Expr* expr);
+  void AnalyzeMacro(const MacroNode& macro);
+
+ private:
+  int FindLevel(int name) const;  // -1 if no scope knows it
+  void Load(const std::string& name);
+  void Store(const std::string& name);
+  void AnalyzeStatement(const Statement& statement);
+  void AnalyzeIf(const Statement& statement);
+  void AnalyzeTarget(const Expr* target);
+  Symbols Branch() const;
+  void Merge(const std::vector<Symbols>& branches);
+
+  Analysis* analysis_;
+  int level_;
+  const Symbols* parent_;
+  std::map<int, Symbol> table_;
+};
+
+// The names among `names` that the body reads before it assigns to them.
+std::vector<std::string> FindUndeclared(const Body& body, std::vector<std::string> names);
+
+}  // namespace tenon::chat

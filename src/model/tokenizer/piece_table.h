@@ -1,0 +1,63 @@
+// PieceTable: a hash table from text to token id over texts that are stored elsewhere.
+//
+// Open addressing with eight bytes a slot; a text is looked at only when its hash agrees. The texts
+// must outlive the table. Threading: const members from any thread.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon {
+
+class PieceTable {
+ public:
+  // `texts` are the vocabulary's, by id; at most `texts.size()` of them will be added.
+  explicit PieceTable(const std::vector<std::string>& texts)
+      : texts_(texts), slots_(std::bit_ceil(2 * texts.size() + 1)) {}
+
+  // Of two equal texts the first stays. Returns whether it was new. REQUIRES: id is an index.
+  bool Add(int32_t id) {
+    const std::string_view text = texts_[static_cast<size_t>(id)];
+    const size_t hash = std::hash<std::string_view>{}(text);
+    Slot& slot = slots_[Place(text, hash)];
+    if (slot.id >= 0)
+      return false;
+    slot = {static_cast<uint32_t>(hash >> 32), id};
+    longest_ = std::max(longest_, text.size());
+    return true;
+  }
+
+  // -1: no such text.
+  int32_t Find(std::string_view text) const {
+    if (text.size() > longest_)
+      return -1;
+    return slots_[Place(text, std::hash<std::string_view>{}(text))].id;
+  }
+
+ private:
+  struct Slot {
+    uint32_t tag = 0;  // upper half of the hash
+    int32_t id = -1;   // -1: empty
+  };
+
+  // The slot that holds the text, or the empty one where it would go.
+  size_t Place(std::string_view text, size_t hash) const {
+    const auto tag = static_cast<uint32_t>(hash >> 32);
+    size_t at = hash & (slots_.size() - 1);
+    while (slots_[at].id >= 0 &&
+           (slots_[at].tag != tag || texts_[static_cast<size_t>(slots_[at].id)] != text))
+      at = (at + 1) & (slots_.size() - 1);
+    return at;
+  }
+
+  const std::vector<std::string>& texts_;
+  std::vector<Slot> slots_;  // a power of two of them, at most half full
+  size_t longest_ = 0;       // bytes
+};
+
+}  // namespace tenon

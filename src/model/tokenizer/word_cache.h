@@ -1,0 +1,51 @@
+// WordCache: where the ids of recently encoded words stand in the output, so that a word that comes
+// again is copied instead of merged.
+//
+// Lives as long as one encoding; the words must outlive it. Threading: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace tenon {
+
+class WordCache {
+ public:
+  // `text_size` is what will be encoded, in bytes: a short text gets no cache.
+  explicit WordCache(size_t text_size) : entries_(text_size < kWorthwhile ? 0 : kEntries) {}
+
+  // Appends the ids of `word`: copied from its last place, or made by `encode(word)`, which appends
+  // them to `ids`.
+  template <class Encode>
+  void Append(std::string_view word, std::vector<int32_t>& ids, const Encode& encode) {
+    if (entries_.empty() || word.size() > kLongestWord)
+      return encode(word);
+    Entry& entry = entries_[std::hash<std::string_view>{}(word) % kEntries];
+    const size_t begin = ids.size();
+    if (entry.word == word) {
+      ids.resize(begin + entry.count);
+      for (size_t i = 0; i < entry.count; ++i)
+        ids[begin + i] = ids[entry.begin + i];
+    } else {
+      encode(word);
+    }
+    entry = {word, begin, ids.size() - begin};
+  }
+
+ private:
+  // Clearing the entries costs about as much as encoding a thousand bytes.
+  static constexpr size_t kWorthwhile = 2048;
+  static constexpr size_t kEntries = 4096;
+  static constexpr size_t kLongestWord = 64;
+
+  struct Entry {
+    std::string_view word;
+    size_t begin = 0;  // in ids
+    size_t count = 0;
+  };
+  std::vector<Entry> entries_;  // one place a hash value: the last word wins
+};
+
+}  // namespace tenon

@@ -1,0 +1,268 @@
+#include "graph/interpreter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+
+namespace tenon {
+namespace {
+
+// Deterministic on one platform, which is all the comparison needs; in [-0.5, 0.5).
+double MadeUp(const std::string& name, int64_t row, int64_t column) {
+  const size_t hash =
+      std::hash<std::string>{}(name + "/" + std::to_string(row) + "/" + std::to_string(column));
+  return static_cast<double>(hash % 100003) / 100003.0 - 0.5;
+}
+
+Matrix Zeros(int64_t rows, int64_t columns) {
+  return {rows, columns, std::vector<double>(static_cast<size_t>(rows * columns), 0.0)};
+}
+
+double Silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+double Gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+}
+
+class Interpreter {
+ public:
+  Interpreter(const Graph& graph, const InterpreterOptions& options)
+      : graph_(graph), options_(options), values_(graph.values().size()) {}
+
+  std::vector<Matrix> Run() {
+    for (size_t i = 0; i < graph_.values().size(); ++i)
+      values_[i] = Source(graph_.values()[i]);
+    for (const Op& op : graph_.ops())
+      std::visit([&](const auto& attrs) { Eval(op, attrs); }, op.attrs);
+    std::vector<Matrix> outputs;
+    for (const ValueId id : graph_.outputs())
+      outputs.push_back(values_[id.index()]);
+    return outputs;
+  }
+
+ private:
+  int64_t Size(const Dim& dim) const {
+    if (dim.symbol == Symbol::kNone)
+      return dim.extent;
+    return dim.extent * (dim.symbol == Symbol::kTokens ? options_.tokens : options_.outputs);
+  }
+
+  // Inputs and weights; vectors are one row.
+  Matrix Source(const Value& value) const {
+    if (value.kind == ValueKind::kTemporary)
+      return {};
+    const bool vector = value.shape.size() == 1;
+    Matrix matrix = Zeros(vector ? 1 : Size(value.shape[0]), Size(value.shape.back()));
+    const int64_t first_row = value.weight && !vector ? value.weight->row_begin : 0;
+    const int64_t first_column = value.weight && vector ? value.weight->row_begin : 0;
+    for (int64_t r = 0; r < matrix.rows; ++r) {
+      for (int64_t c = 0; c < matrix.columns; ++c)
+        matrix.at(r, c) = value.dtype == DType::kI32
+                              ? Index(value.name, c)
+                              : MadeUp(value.name, first_row + r, first_column + c);
+    }
+    return matrix;
+  }
+
+  double Index(const std::string& input, int64_t i) const {
+    if (input == "tokens")
+      return static_cast<double>(i * 3 % 7);
+    if (input == "rows")
+      return static_cast<double>(options_.tokens - 1 - i);
+    return static_cast<double>(i);
+  }
+
+  const Matrix& In(const Op& op, size_t i) const { return values_[op.inputs[i].index()]; }
+  Matrix& Out(const Op& op, size_t i = 0) { return values_[op.outputs[i].index()]; }
+
+  template <class F>
+  void Map(const Op& op, F function) {
+    Matrix result = In(op, 0);
+    for (double& x : result.data)
+      x = function(x);
+    Out(op) = std::move(result);
+  }
+
+  template <class F>
+  void Zip(const Op& op, F function) {
+    Matrix result = In(op, 0);
+    for (size_t i = 0; i < result.data.size(); ++i)
+      result.data[i] = function(result.data[i], In(op, 1).data[i]);
+    Out(op) = std::move(result);
+  }
+
+  void Eval(const Op& op, const AddAttrs&) { Zip(op, std::plus<>()); }
+  void Eval(const Op& op, const MulAttrs&) { Zip(op, std::multiplies<>()); }
+  void Eval(const Op& op, const SiluAttrs&) { Map(op, Silu); }
+  void Eval(const Op& op, const GeluAttrs&) { Map(op, Gelu); }
+  void Eval(const Op& op, const QuantizeAttrs&) { Map(op, std::identity()); }
+  void Eval(const Op& op, const ScaleAttrs& attrs) {
+    Map(op, [&](double x) { return x * static_cast<double>(attrs.factor); });
+  }
+  void Eval(const Op& op, const SoftcapAttrs& attrs) {
+    const double cap = static_cast<double>(attrs.cap);
+    Map(op, [&](double x) { return cap * std::tanh(x / cap); });
+  }
+
+  // Rows of input 1's matrix (or of input 0's, by input 1) times a factor.
+  static Matrix Gather(const Matrix& table, const Matrix& rows, double factor) {
+    Matrix result = Zeros(rows.columns, table.columns);
+    for (int64_t r = 0; r < result.rows; ++r) {
+      for (int64_t c = 0; c < result.columns; ++c)
+        result.at(r, c) = table.at(static_cast<int64_t>(rows.at(0, r)), c) * factor;
+    }
+    return result;
+  }
+  void Eval(const Op& op, const EmbedAttrs& attrs) {
+    Out(op) = Gather(In(op, 1), In(op, 0), static_cast<double>(attrs.scale));
+  }
+  void Eval(const Op& op, const SelectRowsAttrs&) { Out(op) = Gather(In(op, 0), In(op, 1), 1.0); }
+
+  void Eval(const Op& op, const RmsNormAttrs& attrs) {
+    const Matrix& x = In(op, 0);
+    Matrix result = x;
+    for (size_t begin = 0; begin < x.data.size(); begin += static_cast<size_t>(attrs.group)) {
+      const size_t group = static_cast<size_t>(attrs.group);
+      double squares = 0;
+      for (size_t i = 0; i < group; ++i)
+        squares += x.data[begin + i] * x.data[begin + i];
+      const double rms =
+          std::sqrt(squares / static_cast<double>(group) + static_cast<double>(attrs.eps));
+      for (size_t i = 0; i < group; ++i)
+        result.data[begin + i] = x.data[begin + i] / rms * In(op, 1).data[i];
+    }
+    for (size_t i = 0; attrs.add_residual && i < result.data.size(); ++i)
+      result.data[i] += In(op, 2).data[i];
+    Out(op) = std::move(result);
+  }
+
+  static Matrix Product(const Matrix& x, const Matrix& weight) {
+    Matrix result = Zeros(x.rows, weight.rows);
+    for (int64_t r = 0; r < result.rows; ++r) {
+      for (int64_t c = 0; c < result.columns; ++c) {
+        for (int64_t k = 0; k < x.columns; ++k)
+          result.at(r, c) += x.at(r, k) * weight.at(c, k);
+      }
+    }
+    return result;
+  }
+
+  void Eval(const Op& op, const LinearAttrs& attrs) {
+    const size_t count = static_cast<size_t>(attrs.weight_count);
+    std::vector<Matrix> results;
+    for (size_t i = 1; i <= count; ++i) {
+      results.push_back(Product(In(op, 0), In(op, i)));
+      for (int64_t j = 0; attrs.has_bias && j < results.back().rows * results.back().columns; ++j) {
+        const size_t column = static_cast<size_t>(j % results.back().columns);
+        results.back().data[static_cast<size_t>(j)] += In(op, i + count).data[column];
+      }
+    }
+    ApplyEpilogue(op, attrs.epilogue, results);
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      Out(op, i) = std::move(results[i]);
+  }
+
+  void ApplyEpilogue(const Op& op, Epilogue epilogue, std::vector<Matrix>& results) const {
+    for (size_t i = 0; epilogue != Epilogue::kNone && i < results[0].data.size(); ++i) {
+      double& x = results[0].data[i];
+      if (epilogue == Epilogue::kAddResidual)
+        x += In(op, op.inputs.size() - 1).data[i];
+      else
+        x = (epilogue == Epilogue::kSiluMul ? Silu(x) : Gelu(x)) * results[1].data[i];
+    }
+  }
+
+  // Every parameter has an effect, so that a pass that loses one is seen.
+  static double Angle(const RopeParams& rope, double position, int64_t pair,
+                      const Matrix* factors) {
+    const double exponent = 2.0 * static_cast<double>(pair) / static_cast<double>(rope.rotary_dim);
+    const double frequency = std::pow(static_cast<double>(rope.base), -exponent);
+    const double divisor = factors == nullptr ? 1.0 : 2.0 + factors->at(0, pair);
+    return position * frequency / static_cast<double>(rope.factor) / divisor;
+  }
+
+  static void Rotate(Matrix& x, int64_t head_dim, const RopeParams& rope, const Matrix& positions,
+                     const Matrix* factors) {
+    const int64_t pairs = rope.rotary_dim / 2;
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t head = 0; head < x.columns; head += head_dim) {
+        for (int64_t p = 0; p < pairs; ++p) {
+          const double angle = Angle(rope, positions.at(0, r), p, factors);
+          double& a = x.at(r, head + (rope.interleaved ? 2 * p : p));
+          double& b = x.at(r, head + (rope.interleaved ? 2 * p + 1 : p + pairs));
+          const double rotated = a * std::cos(angle) - b * std::sin(angle);
+          b = a * std::sin(angle) + b * std::cos(angle);
+          a = rotated;
+        }
+      }
+    }
+  }
+
+  void Eval(const Op& op, const RopeAttrs& attrs) {
+    Matrix result = In(op, 0);
+    Rotate(result, attrs.head_dim, attrs.rope, In(op, 1),
+           op.inputs.size() > 2 ? &In(op, 2) : nullptr);
+    Out(op) = std::move(result);
+  }
+
+  void Eval(const Op& op, const AttentionAttrs& attrs) {
+    Matrix q = In(op, 0);
+    Matrix k = In(op, 1);
+    if (attrs.fused_rope) {
+      const Matrix* factors = op.inputs.size() > 4 ? &In(op, 4) : nullptr;
+      Rotate(q, attrs.head_dim, attrs.rope, In(op, 3), factors);
+      Rotate(k, attrs.head_dim, attrs.rope, In(op, 3), factors);
+    }
+    Matrix result = Zeros(q.rows, q.columns);
+    for (int64_t token = 0; token < q.rows; ++token) {
+      for (int64_t head = 0; head < attrs.heads; ++head)
+        Attend(attrs, {q, k, In(op, 2)}, {token, head}, result);
+    }
+    Out(op) = std::move(result);
+  }
+
+  struct Streams {
+    const Matrix& q;
+    const Matrix& k;
+    const Matrix& v;
+  };
+  struct Query {
+    int64_t token;
+    int64_t head;
+  };
+
+  static void Attend(const AttentionAttrs& attrs, const Streams& in, Query query, Matrix& result) {
+    const int64_t dim = attrs.head_dim;
+    const int64_t kv = query.head / (attrs.heads / attrs.kv_heads) * dim;
+    const int64_t begin =
+        attrs.window == 0 ? 0 : std::max<int64_t>(0, query.token + 1 - attrs.window);
+    double sum = 0;
+    for (int64_t key = begin; key <= query.token; ++key) {
+      double score = 0;
+      for (int64_t d = 0; d < dim; ++d)
+        score += in.q.at(query.token, query.head * dim + d) * in.k.at(key, kv + d);
+      score *= static_cast<double>(attrs.scale);
+      const double cap = static_cast<double>(attrs.softcap);
+      const double weight = std::exp(cap > 0 ? cap * std::tanh(score / cap) : score);
+      sum += weight;
+      for (int64_t d = 0; d < dim; ++d)
+        result.at(query.token, query.head * dim + d) += weight * in.v.at(key, kv + d);
+    }
+    for (int64_t d = 0; d < dim; ++d)
+      result.at(query.token, query.head * dim + d) /= sum;
+  }
+
+  const Graph& graph_;
+  InterpreterOptions options_;
+  std::vector<Matrix> values_;
+};
+
+}  // namespace
+
+std::vector<Matrix> Interpret(const Graph& graph, const InterpreterOptions& options) {
+  return Interpreter(graph, options).Run();
+}
+
+}  // namespace tenon

@@ -1,0 +1,209 @@
+// What the kernel tests share: random inputs, panels in every layout, and an independent reading of
+// the packed formats (from the words of hal/kernel_set.h, not from the kernels' own tables).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hal/cpu/kernel_sets.h"
+#include "hal/kernel_registry.h"
+#include "hal/kernel_set.h"
+#include "quant/half.h"
+
+namespace tenon::kernel_test {
+
+using Bytes = std::vector<std::byte>;
+using Floats = std::vector<float>;
+
+inline constexpr const char* kKindNames[kPackedKindCount] = {
+    "F32", "F16", "BF16", "U4S32", "U4S32M", "U4S16M", "Codebook4S32", "U8S32", "U8S32M", "U8S16"};
+
+// Spans both ends of int8, so that a kernel's signed products are tried at their limits.
+inline constexpr int8_t kTestCodebook[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                             1,    13,   25,  38,  53,  69,  89,  127};
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  float Uniform(float low, float high) {
+    return std::uniform_real_distribution<float>(low, high)(engine_);
+  }
+  float Normal() { return std::normal_distribution<float>()(engine_); }
+  int64_t Integer(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(engine_);
+  }
+  std::byte Byte() { return static_cast<std::byte>(engine_() & 255u); }
+  Floats Normals(int64_t n) {
+    Floats values(static_cast<size_t>(n));
+    for (float& value : values)
+      value = Normal();
+    return values;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+template <class T>
+T LoadAs(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+template <class T>
+void StoreAs(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof(T));
+}
+
+// Bytes of quants at the start of a k-block of a quantized kind.
+inline int64_t QuantBytes(PackedKind kind) {
+  return kind < PackedKind::kU8S32 ? 256 : 512;
+}
+
+// One weight of a packed panel: value = d * q + m.
+struct PanelValue {
+  int q;
+  float d;
+  float m;
+};
+
+inline float HalfAt(const std::byte* at) {
+  return F16ToF32(LoadAs<uint16_t>(at));
+}
+
+// d and m of row r for the group of position i (0..31).
+inline PanelValue ScalesAt(PackedKind kind, const std::byte* block, int64_t r, int64_t i) {
+  const std::byte* scales = block + QuantBytes(kind);
+  const int64_t group = i / 16;
+  switch (kind) {
+    case PackedKind::kU4S32:
+      return {0, HalfAt(scales + r * 2), -8.0f * HalfAt(scales + r * 2)};
+    case PackedKind::kU8S32:
+      return {0, HalfAt(scales + r * 2), -128.0f * HalfAt(scales + r * 2)};
+    case PackedKind::kU4S32M:
+    case PackedKind::kU8S32M:
+      return {0, HalfAt(scales + r * 2), HalfAt(scales + 32 + r * 2)};
+    case PackedKind::kU4S16M:
+      return {0, HalfAt(scales + group * 64 + r * 2), HalfAt(scales + group * 64 + 32 + r * 2)};
+    case PackedKind::kU8S16:
+      return {0, HalfAt(scales + group * 32 + r * 2),
+              -128.0f * HalfAt(scales + group * 32 + r * 2)};
+    default:
+      return {0, LoadAs<float>(scales + r * 4), 0.0f};
+  }
+}
+
+// Row r, position i of k, of a panel of a quantized kind.
+inline PanelValue QuantizedAt(PackedKind kind, const std::byte* panel, int64_t r, int64_t i,
+                              const int8_t* codebook) {
+  const std::byte* block = panel + i / 32 * PackedBlockBytes(kind);
+  const int64_t step = i % 32 / 4;
+  const int64_t byte = r * 4 + i % 4;
+  PanelValue value = ScalesAt(kind, block, r, i % 32);
+  if (QuantBytes(kind) == 512) {
+    value.q = std::to_integer<int>(block[step * 64 + byte]);
+    return value;
+  }
+  const int pair = std::to_integer<int>(block[step % 4 * 64 + byte]);
+  value.q = step < 4 ? pair % 16 : pair / 16;
+  if (kind == PackedKind::kCodebook4S32)
+    value.q = codebook[value.q];
+  return value;
+}
+
+inline double FloatWeightAt(PackedKind kind, const std::byte* panel, int64_t r, int64_t i) {
+  if (kind == PackedKind::kF32)
+    return LoadAs<float>(panel + (i * 16 + r) * 4);
+  const auto bits = LoadAs<uint16_t>(panel + (i * 16 + r) * 2);
+  return kind == PackedKind::kF16 ? F16ToF32(bits) : BF16ToF32(bits);
+}
+
+// A panel of random quants and scales, some groups all zero.
+inline Bytes RandomPanel(PackedKind kind, int64_t k, Random* random) {
+  Bytes panel(static_cast<size_t>(PackedPanelBytes(kind, k)));
+  if (!IsQuantizedKind(kind)) {
+    for (int64_t i = 0; i < k * 16; ++i) {
+      const float w = random->Normal();
+      if (kind == PackedKind::kF32)
+        StoreAs(panel.data() + i * 4, w);
+      else
+        StoreAs(panel.data() + i * 2, kind == PackedKind::kF16 ? F32ToF16(w) : F32ToBF16(w));
+    }
+    return panel;
+  }
+  const int64_t block_bytes = PackedBlockBytes(kind);
+  for (int64_t b = 0; b < k / 32; ++b) {
+    std::byte* block = panel.data() + b * block_bytes;
+    for (int64_t i = 0; i < QuantBytes(kind); ++i)
+      block[i] = random->Byte();
+    const int64_t size = kind == PackedKind::kCodebook4S32 ? 4 : 2;
+    for (int64_t at = QuantBytes(kind); at < block_bytes; at += size) {
+      const float scale = random->Integer(0, 9) == 0 ? 0.0f : random->Uniform(-0.1f, 0.1f);
+      if (size == 4)
+        StoreAs(block + at, scale);
+      else
+        StoreAs(block + at, F32ToF16(scale));
+    }
+  }
+  return panel;
+}
+
+// Rows of activations for a kind, `stride` bytes apart; the bytes between them are 0xff.
+struct Activations {
+  Bytes bytes;
+  int64_t stride = 0;
+};
+
+inline int64_t ActivationBytes(PackedKind kind, int64_t k) {
+  return IsQuantizedKind(kind) ? ActivationRowBytes(k) : k * 4;
+}
+
+inline Activations MakeActivations(PackedKind kind, const Floats& x, int64_t k, int64_t tokens) {
+  Activations result;
+  result.stride = ActivationBytes(kind, k) + 20;
+  result.bytes.assign(static_cast<size_t>(result.stride * tokens), std::byte{0xff});
+  for (int64_t t = 0; t < tokens; ++t) {
+    std::byte* row = result.bytes.data() + t * result.stride;
+    if (IsQuantizedKind(kind))
+      kRefKernelSet.quantize_row(x.data() + t * k, k, row);
+    else
+      std::memcpy(row, x.data() + t * k, static_cast<size_t>(k) * 4);
+  }
+  return result;
+}
+
+// Random activations with a group of zeros here and there.
+inline Activations RandomActivations(PackedKind kind, int64_t k, int64_t tokens, Random* random) {
+  Floats x = random->Normals(k * tokens);
+  for (size_t i = 0; i + 16 <= x.size(); i += 16) {
+    if (random->Integer(0, 9) == 0)
+      std::fill_n(x.begin() + static_cast<int64_t>(i), 16, 0.0f);
+  }
+  return MakeActivations(kind, x, k, tokens);
+}
+
+inline bool SameBits(float a, float b) {
+  return std::memcmp(&a, &b, 4) == 0;
+}
+
+// The first place where two arrays differ in their bits, or "".
+inline std::string FirstDifference(const Floats& expected, const Floats& actual) {
+  if (expected.size() != actual.size())
+    return "sizes differ";
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!SameBits(expected[i], actual[i]))
+      return "element " + std::to_string(i) + ": expected " + std::to_string(expected[i]) +
+             ", got " + std::to_string(actual[i]);
+  }
+  return "";
+}
+
+}  // namespace tenon::kernel_test
