@@ -31,18 +31,23 @@ enum WireType : uint32_t {
   kWireF64 = 12,
 };
 
+inline void PutRaw(Bytes& out, const void* data, size_t size) {
+  const size_t at = out.size();
+  out.resize(at + size);
+  if (size > 0)
+    std::memcpy(out.data() + at, data, size);
+}
+
 // Little-endian bytes, appended to `out`.
 template <class T>
 void Put(Bytes& out, T value) {
   static_assert(std::is_arithmetic_v<T>);
-  const auto* raw = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), raw, raw + sizeof(T));
+  PutRaw(out, &value, sizeof(T));
 }
 
 inline void PutText(Bytes& out, std::string_view text) {
   Put<uint64_t>(out, text.size());
-  const auto* raw = reinterpret_cast<const std::byte*>(text.data());
-  out.insert(out.end(), raw, raw + text.size());
+  PutRaw(out, text.data(), text.size());
 }
 
 template <class T>
@@ -112,7 +117,7 @@ class GgufWriter {
     Entry entry{key, {}};
     PutText(entry.bytes, key);
     Put(entry.bytes, type);
-    entry.bytes.insert(entry.bytes.end(), payload.begin(), payload.end());
+    PutRaw(entry.bytes, payload.data(), payload.size());
     entries_.push_back(entry);
     return *this;
   }
@@ -142,10 +147,10 @@ class GgufWriter {
     Put<uint64_t>(out, tensors.size() + extra_tensors);
     Put<uint64_t>(out, entries_.size() + extra_entries);
     for (const Entry& entry : entries_)
-      out.insert(out.end(), entry.bytes.begin(), entry.bytes.end());
+      PutRaw(out, entry.bytes.data(), entry.bytes.size());
     Bytes data = PutDirectory(out);
     Pad(out);
-    out.insert(out.end(), data.begin(), data.end());
+    PutRaw(out, data.data(), data.size());
     return out;
   }
 

@@ -44,7 +44,7 @@ Bytes NestedArrays(int depth) {
   Bytes payload;
   for (int i = 0; i < depth; ++i) {
     const Bytes head = ArrayHead(i + 1 < depth ? kWireArray : kWireU8, 1);
-    payload.insert(payload.end(), head.begin(), head.end());
+    PutRaw(payload, head.data(), head.size());
   }
   payload.push_back(std::byte{0});
   return OneEntry(kWireArray, payload);
@@ -81,7 +81,7 @@ Bytes Truncated(size_t percent) {
 Bytes Joined() {
   Bytes bytes = Tiny();
   const Bytes second = bytes;
-  bytes.insert(bytes.end(), second.begin(), second.end());
+  PutRaw(bytes, second.data(), second.size());
   return bytes;
 }
 

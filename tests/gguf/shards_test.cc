@@ -78,7 +78,7 @@ TEST(GgufShards, JoinedOnesAreRefused) {
   testing::Bytes joined;
   for (uint16_t i = 0; i < 3; ++i) {
     const testing::Bytes shard = Shard(i).Build();
-    joined.insert(joined.end(), shard.begin(), shard.end());
+    testing::PutRaw(joined, shard.data(), shard.size());
   }
   EXPECT_THAT(ErrorOf(folder.Write("tiny.gguf", joined)),
               HasSubstr("shards of a split model were"));

@@ -17,8 +17,7 @@
 // releases them; export to another process sends LayerBytes, or BlockBytes layer by layer.
 //
 // Owns the memory. Must outlive its sequences (sequence.h), and stay where it is while there are
-// any. Threading: one thread at a time for the
-// bookkeeping; the bytes as the plan's steps use them.
+// any. Threading: one thread at a time for the bookkeeping; the bytes as the plan's steps use them.
 #pragma once
 
 #include <cstddef>

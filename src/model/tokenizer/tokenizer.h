@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,14 @@ class Tokenizer {
   // Ids of `text` (any bytes; invalid UTF-8 included). USER_DEFINED tokens always match.
   virtual std::vector<int32_t> Encode(std::string_view text, SpecialText special,
                                       AddSpecial add) const = 0;
+
+  // Encode with kParse and kNone, but control tokens that start at one of `plain_offsets` (ascending)
+  // are ordinary text: rendered conversations, where users may write what they like.
+  virtual std::vector<int32_t> EncodeRendered(std::string_view text,
+                                              std::span<const size_t> plain_offsets) const = 0;
+
+  // Where text that spells a control token starts, ascending.
+  virtual std::vector<size_t> FindControlText(std::string_view text) const = 0;
 
   // The bytes of one token; control tokens are empty unless `special` is kParse. An id outside the
   // vocabulary has no bytes.

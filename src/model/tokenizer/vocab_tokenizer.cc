@@ -17,10 +17,50 @@ std::vector<int32_t> VocabTokenizer::Encode(std::string_view text, SpecialText s
   std::vector<int32_t> ids;
   if (defaults && spec.add_bos)
     ids.push_back(spec.bos_id);
-  const SpecialMatcher& matcher = vocabulary_.Matcher(special);
-  Place place = Place::kAfterSpecial;
+  EncodeText({text, special, {}}, ids);
+  if (defaults && spec.add_eos)
+    ids.push_back(spec.eos_id);
+  return ids;
+}
+
+std::vector<int32_t> VocabTokenizer::EncodeRendered(
+    std::string_view text, std::span<const size_t> plain_offsets) const {
+  std::vector<int32_t> ids;
+  EncodeText({text, SpecialText::kParse, plain_offsets}, ids);
+  return ids;
+}
+
+std::vector<size_t> VocabTokenizer::FindControlText(std::string_view text) const {
+  const SpecialMatcher& matcher = vocabulary_.Matcher(SpecialText::kParse);
+  std::vector<size_t> offsets;
   for (size_t at = 0; at < text.size();) {
     const SpecialMatcher::Match match = matcher.Find(text, at);
+    if (match.length > 0 && vocabulary_.IsControl(match.id))
+      offsets.push_back(match.begin);
+    at = match.begin + 1;
+  }
+  return offsets;
+}
+
+SpecialMatcher::Match VocabTokenizer::NextSpecial(const Job& job, size_t from) const {
+  const SpecialMatcher& matcher = vocabulary_.Matcher(job.special);
+  SpecialMatcher::Match match = matcher.Find(job.text, from);
+  while (match.length > 0 && std::ranges::binary_search(job.plain_offsets, match.begin)) {
+    // Other tokens that are matched in plain text too may still start here or later.
+    const SpecialMatcher::Match plain =
+        vocabulary_.Matcher(SpecialText::kPlain).Find(job.text, match.begin);
+    if (plain.length > 0 && plain.begin == match.begin)
+      return plain;
+    match = matcher.Find(job.text, match.begin + 1);
+  }
+  return match;
+}
+
+void VocabTokenizer::EncodeText(const Job& job, std::vector<int32_t>& ids) const {
+  const std::string_view text = job.text;
+  Place place = Place::kAfterSpecial;
+  for (size_t at = 0; at < text.size();) {
+    const SpecialMatcher::Match match = NextSpecial(job, at);
     while (at < match.begin) {
       const size_t length = std::min(match.begin - at, kLongestPlain);
       EncodePlain(text.substr(at, length), place, ids);
@@ -33,9 +73,6 @@ std::vector<int32_t> VocabTokenizer::Encode(std::string_view text, SpecialText s
       at += match.length;
     }
   }
-  if (defaults && spec.add_eos)
-    ids.push_back(spec.eos_id);
-  return ids;
 }
 
 std::string VocabTokenizer::TokenBytes(int32_t id, SpecialText special) const {

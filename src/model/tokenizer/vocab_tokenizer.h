@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,9 @@ class VocabTokenizer : public Tokenizer {
  public:
   std::vector<int32_t> Encode(std::string_view text, SpecialText special,
                               AddSpecial add) const final;
+  std::vector<int32_t> EncodeRendered(std::string_view text,
+                                      std::span<const size_t> plain_offsets) const final;
+  std::vector<size_t> FindControlText(std::string_view text) const final;
   std::string TokenBytes(int32_t id, SpecialText special) const final;
   std::string BytesAfter(int32_t previous, int32_t id, SpecialText special) const final;
   std::string Decode(const std::vector<int32_t>& ids, SpecialText special) const final;
@@ -45,6 +49,15 @@ class VocabTokenizer : public Tokenizer {
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  private:
+  // A text with what is to be recognised in it.
+  struct Job {
+    std::string_view text;
+    SpecialText special = SpecialText::kPlain;
+    std::span<const size_t> plain_offsets;
+  };
+  void EncodeText(const Job& job, std::vector<int32_t>& ids) const;
+  SpecialMatcher::Match NextSpecial(const Job& job, size_t from) const;
+
   Vocabulary vocabulary_;
 };
 
