@@ -44,9 +44,12 @@ models: build
 run: model
 	@$(TENON) run $(MODEL) -p "$(PROMPT)"
 
-test: install-dev models
+test: install-dev
+	@echo "== building the tests in $(BUILD)/dev"
 	@cmake --preset dev -B $(BUILD)/dev
 	@cmake --build $(BUILD)/dev -j $(JOBS)
+	@$(BUILD)/dev/bin/tenon pull smollm2-135m-instruct
+	@$(BUILD)/dev/bin/tenon pull gemma-3-270m
 	@scripts/run_tests.sh $(BUILD)/dev
 
 lint: install-dev

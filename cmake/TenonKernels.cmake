@@ -23,6 +23,7 @@ function(tenon_kernel_flags target)
     set(isa ${CMAKE_MATCH_1})
     if(isa IN_LIST isas)
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES
+        SKIP_PRECOMPILE_HEADERS ON
         COMPILE_OPTIONS "${flags_${isa}};-fno-exceptions;-fno-rtti;-O3")
     else()
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES HEADER_FILE_ONLY ON)

@@ -17,7 +17,9 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(TENON_CCACHE ccache)
 if(TENON_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TENON_CCACHE})
+  # The sloppiness is what ccache asks for to cache files with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${TENON_CCACHE})
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endif()
 
 add_library(tenon_options INTERFACE)

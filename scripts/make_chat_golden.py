@@ -74,7 +74,8 @@ def run(env, source, variables):
 def render_expressions(env):
     path = DATA / "expressions.jsonl"
     lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    # Not splitlines: a text may hold U+2028.
+    for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n"):
         case = json.loads(line)
         fresh = {"template": case["template"]}
         if case.get("variables"):

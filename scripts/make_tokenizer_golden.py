@@ -197,7 +197,9 @@ def strings(count):
         if rng.random() < 0.1:
             text = unicodedata.normalize(rng.choice(["NFC", "NFD", "NFKC", "NFKD"]), text)
         seen.setdefault(text)
-    return list(seen)[:count]
+    texts = list(seen)[:count]
+    # Long texts, in which words come again.
+    return texts + [" ".join(texts[i : i + 300]) for i in range(0, count, 1000)]
 
 
 def sample(texts, count):
@@ -230,6 +232,16 @@ MODELS = {
 }
 
 
+# Texts on which a reference is known to be wrong about plain text. llama_cpp takes every "</s>" for an
+# end token, but Gemma's file says user-defined: it is HTML.
+WRONG_REFERENCE = {"gemma-3-270m": "</s>"}
+
+
+def comparable(name, texts, special):
+    wrong = WRONG_REFERENCE.get(name)
+    return [text for text in texts if special or wrong is None or wrong not in text]
+
+
 def run_driver(driver, arguments, values):
     lines = "\n".join(json.dumps(value) for value in values) + "\n"
     done = subprocess.run([driver, *arguments], input=lines, capture_output=True, text=True)
@@ -253,13 +265,14 @@ def compare_model(driver, name, texts):
         return None
     failed = False
     for special in (False, True):
+        inputs = comparable(name, texts, special)
         try:
-            expected = MODELS[name](texts, special)
+            expected = MODELS[name](inputs, special)
         except Exception as error:  # a missing package or file: the reference's own kinds of errors
             print(f"{name}: skipped, no reference: {error}")
             return None
-        found = run_driver(driver, [str(model)] + (["--special"] if special else []), texts)
-        failed |= report(f"{name}, special={special}", texts, expected, found)
+        found = run_driver(driver, [str(model)] + (["--special"] if special else []), inputs)
+        failed |= report(f"{name}, special={special}", inputs, expected, found)
     return failed
 
 
@@ -296,7 +309,8 @@ def write(folder):
     texts = strings(COMPARED)
     chosen = sample(texts, GOLDEN)
     for name, reference in MODELS.items():
-        values = [{"text": t, "ids": i} for t, i in zip(chosen, reference(chosen, False))]
+        inputs = comparable(name, chosen, False)
+        values = [{"text": t, "ids": i} for t, i in zip(inputs, reference(inputs, False))]
         write_lines(folder / f"tokenizer_{name}.jsonl", values)
     chosen = sample([t for t in texts if len(t.encode()) <= 40], PRE_GOLDEN - len(NEWEST)) + NEWEST
     lines = []

@@ -11,7 +11,7 @@
 namespace tenon::chat {
 
 struct FormatSpec {
-  std::string fill = " ";  // one character
+  std::string_view fill = " ";  // one character; not owned
   char align = '\0';       // < > ^ =; '\0': as the type has it
   char sign = '-';         // + - or space
   bool alternate = false;

@@ -1,4 +1,5 @@
-// ByteAlphabet: byte-level BPE's spelling of bytes as printable characters, such as "Ġ" for a space.
+// ByteAlphabet: byte-level BPE's spelling of bytes as printable characters, such as "Ġ" for a
+// space.
 //
 // Printable Latin-1 bytes stand for themselves; the others, in order, for U+0100 and after (GPT-2).
 // Threading: const after construction; any thread.

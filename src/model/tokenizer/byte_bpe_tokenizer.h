@@ -25,7 +25,9 @@ class ByteBpeTokenizer : public VocabTokenizer {
 
  protected:
   void EncodePlain(std::string_view text, Place place, std::vector<int32_t>& ids) const override;
-  std::string PlainBytes(int32_t id) const override { return alphabet_.Bytes(vocabulary().Text(id)); }
+  std::string PlainBytes(int32_t id) const override {
+    return alphabet_.Bytes(vocabulary().Text(id));
+  }
   bool AddsSpace() const override { return false; }
 
  private:
@@ -36,7 +38,7 @@ class ByteBpeTokenizer : public VocabTokenizer {
   ByteAlphabet alphabet_;
   PreTokenizer pre_tokenizer_;
   bool whole_words_;
-  std::unique_ptr<Nfc> nfc_;  // null: the text is taken as it is
+  std::unique_ptr<Nfc> nfc_;                        // null: the text is taken as it is
   std::unordered_map<std::string, int32_t> words_;  // bytes of the tokens that text may become
   std::array<int32_t, 256> byte_ids_;               // -1: the vocabulary lacks the byte
   PairTable pairs_;

@@ -76,8 +76,8 @@ class PairMerger {
     const std::optional<MergeResult> result = lookup(At(left), At(right));
     if (!result)
       return;
-    const uint64_t order = static_cast<uint64_t>(result->priority) << 32 |
-                           static_cast<uint32_t>(left);
+    const uint64_t order =
+        static_cast<uint64_t>(result->priority) << 32 | static_cast<uint32_t>(left);
     heap_.push_back({order, left, right, At(left).length + At(right).length, result->id});
     std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
   }

@@ -134,12 +134,13 @@ void SentencePieceTokenizer::EncodeWord(std::string_view word, PairMerger& merge
     at += length;
   }
   const std::vector<float>& scores = vocabulary().spec().scores;
-  merger.Merge([&](const MergeSymbol& left, const MergeSymbol& right) -> std::optional<MergeResult> {
-    const int32_t id = pieces_.Find(word.substr(left.begin, left.length + right.length));
-    if (id < 0)
-      return std::nullopt;
-    return MergeResult{PriorityOf(scores[static_cast<size_t>(id)]), id};
-  });
+  merger.Merge(
+      [&](const MergeSymbol& left, const MergeSymbol& right) -> std::optional<MergeResult> {
+        const int32_t id = pieces_.Find(word.substr(left.begin, left.length + right.length));
+        if (id < 0)
+          return std::nullopt;
+        return MergeResult{PriorityOf(scores[static_cast<size_t>(id)]), id};
+      });
   for (const MergeSymbol& symbol : merger.symbols()) {
     if (symbol.length == 0)
       continue;

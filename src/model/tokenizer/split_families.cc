@@ -9,7 +9,9 @@ namespace {
 
 using namespace char_class;
 
-constexpr uint16_t Not(uint16_t classes) { return static_cast<uint16_t>(kAny & ~classes); }
+constexpr uint16_t Not(uint16_t classes) {
+  return static_cast<uint16_t>(kAny & ~classes);
+}
 
 constexpr CodeRange kSpaceCharacter[] = {{' ', ' '}};
 constexpr CodeRange kAsciiLetters[] = {{'A', 'Z'}, {'a', 'z'}};
@@ -76,7 +78,8 @@ SplitStep Gpt2Step() {
 }
 
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*
-// |\s*[\r\n]+|\s+(?!\S)|\s+; with kMark among the `letters`: [\p{L}\p{M}]+ and [^\s\p{L}\p{M}\p{N}]+.
+// |\s*[\r\n]+|\s+(?!\S)|\s+; with kMark among the `letters`: [\p{L}\p{M}]+ and
+// [^\s\p{L}\p{M}\p{N}]+.
 SplitStep Cl100kStep(uint32_t digits, uint16_t letters = kLetter) {
   return {{.shape = Shape::kContractionFold},
           PrefixedRun({Not(kNewline | kLetter | kNumber)}, {letters}),
@@ -89,7 +92,8 @@ SplitStep Cl100kStep(uint32_t digits, uint16_t letters = kLetter) {
 enum class CasedContractions { kSplit, kJoin };
 
 // prefix = [^\r\n\p{L}\p{N}]?, capital = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], small = [\p{Ll}\p{Lm}
-// \p{Lo}\p{M}]: prefix capital* small+ |prefix capital+ small* (each with (?i:'s|...)? where joined)
+// \p{Lo}\p{M}]: prefix capital* small+ |prefix capital+ small* (each with (?i:'s|...)? where
+// joined)
 // |\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 SplitStep O200kStep(uint32_t digits, CasedContractions contractions) {
   return {{.shape = Shape::kCasedWord,
@@ -101,24 +105,43 @@ SplitStep O200kStep(uint32_t digits, CasedContractions contractions) {
           kBlanks};
 }
 
-SplitStep DigitsStep() { return {Run({kDigitsStep}, 1)}; }
+SplitStep DigitsStep() {
+  return {Run({kDigitsStep}, 1)};
+}
 
 // [\r\n]; \s?[letters]+; \s?[punctuation]+
 std::vector<SplitStep> DeepseekWords(CharSet letters, CharSet punctuation) {
-  return {{Run({kNewline}, 1)},
-          {PrefixedRun({kSpace}, letters)},
-          {PrefixedRun({kSpace}, punctuation)}};
+  return {
+      {Run({kNewline}, 1)}, {PrefixedRun({kSpace}, letters)}, {PrefixedRun({kSpace}, punctuation)}};
 }
 
-SplitFamily Gpt2() { return {{Gpt2Step()}}; }
-SplitFamily Gpt2Normalized() { return {.steps = {Gpt2Step()}, .normalize = true}; }
-SplitFamily Starcoder() { return {{DigitsStep(), Gpt2Step()}}; }
-SplitFamily CommandR() { return {.steps = {DigitsStep(), Gpt2Step()}, .normalize = true}; }
-SplitFamily Llama3() { return {.steps = {Cl100kStep(3)}, .whole_words = true}; }
-SplitFamily Dbrx() { return {{Cl100kStep(3)}}; }
-SplitFamily Qwen2() { return {.steps = {Cl100kStep(1)}, .normalize = true}; }
-SplitFamily Qwen35() { return {.steps = {Cl100kStep(1, kLetter | kMark)}, .normalize = true}; }
-SplitFamily Gpt4o() { return {{O200kStep(3, CasedContractions::kJoin)}}; }
+SplitFamily Gpt2() {
+  return {{Gpt2Step()}};
+}
+SplitFamily Gpt2Normalized() {
+  return {.steps = {Gpt2Step()}, .normalize = true};
+}
+SplitFamily Starcoder() {
+  return {{DigitsStep(), Gpt2Step()}};
+}
+SplitFamily CommandR() {
+  return {.steps = {DigitsStep(), Gpt2Step()}, .normalize = true};
+}
+SplitFamily Llama3() {
+  return {.steps = {Cl100kStep(3)}, .whole_words = true};
+}
+SplitFamily Dbrx() {
+  return {{Cl100kStep(3)}};
+}
+SplitFamily Qwen2() {
+  return {.steps = {Cl100kStep(1)}, .normalize = true};
+}
+SplitFamily Qwen35() {
+  return {.steps = {Cl100kStep(1, kLetter | kMark)}, .normalize = true};
+}
+SplitFamily Gpt4o() {
+  return {{O200kStep(3, CasedContractions::kJoin)}};
+}
 
 SplitFamily Tekken() {
   return {.steps = {O200kStep(1, CasedContractions::kSplit)}, .whole_words = true};
@@ -142,14 +165,14 @@ SplitFamily DeepseekCoder() {
 // \p{N}{1,3}; [Han and kana]+; [ASCII punctuation][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 // | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 SplitFamily DeepseekV3() {
-  SplitStep words = {{.prefix_use = Prefix::kRequired,
-                      .prefix = {0, kAsciiPunctuation},
-                      .body = {0, kAsciiLetters}},
-                     PrefixedRun({Not(kNewline | kLetter | kPunctuation | kSymbol)},
-                                 {kLetter | kMark}),
-                     PrefixedRun(kOneSpace, {kPunctuation | kSymbol}, {kNewline}),
-                     kBreaks,
-                     kBlanks};
+  SplitStep words = {
+      {.prefix_use = Prefix::kRequired,
+       .prefix = {0, kAsciiPunctuation},
+       .body = {0, kAsciiLetters}},
+      PrefixedRun({Not(kNewline | kLetter | kPunctuation | kSymbol)}, {kLetter | kMark}),
+      PrefixedRun(kOneSpace, {kPunctuation | kSymbol}, {kNewline}),
+      kBreaks,
+      kBlanks};
   return {{{Run({kNumber}, 3)}, {Run({0, kDeepseek3Cjk})}, std::move(words)}};
 }
 
@@ -175,8 +198,12 @@ SplitStep BloomStep() {
   return {PrefixedRun(kOneSpace, {Not(kSpace), {}, std::u32string_view(kBloomMarks)})};
 }
 
-SplitFamily Bloom() { return {{BloomStep()}}; }
-SplitFamily Viking() { return {{BloomStep(), {Run({kNumber}, 1)}}}; }
+SplitFamily Bloom() {
+  return {{BloomStep()}};
+}
+SplitFamily Viking() {
+  return {{BloomStep(), {Run({kNumber}, 1)}}};
+}
 
 struct NamedFamily {
   std::string_view name;

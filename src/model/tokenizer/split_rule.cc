@@ -18,8 +18,9 @@ constexpr uint16_t kSmall = kLower | kModifier | kOtherLetter | kMark;
 bool Has(const CharSet& set, const RuleMatcher::Char& c) {
   bool member = (set.classes & c.classes) != 0;
   if (!member && !set.ranges.empty()) {
-    auto after = std::upper_bound(set.ranges.begin(), set.ranges.end(), c.code,
-                                  [](char32_t code, CodeRange range) { return code < range.first; });
+    auto after =
+        std::upper_bound(set.ranges.begin(), set.ranges.end(), c.code,
+                         [](char32_t code, CodeRange range) { return code < range.first; });
     member = after != set.ranges.begin() && c.code <= std::prev(after)->last;
   }
   return member && set.without.find(c.code) == std::u32string_view::npos;

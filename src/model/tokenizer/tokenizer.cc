@@ -13,8 +13,9 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
     return ByteBpeTokenizer::Create(std::move(vocabulary));
   if (model == "llama")
     return SentencePieceTokenizer::Create(std::move(vocabulary));
-  return Unsupported("unknown tokenizer \"" + model + "\"; known are gpt2 (byte-level BPE), llama "
-                     "(SentencePiece)",
+  return Unsupported("unknown tokenizer \"" + model +
+                         "\"; known are gpt2 (byte-level BPE), llama "
+                         "(SentencePiece)",
                      "tokenizer.ggml.model");
 }
 

@@ -37,8 +37,8 @@ class Tokenizer {
   virtual std::vector<int32_t> Encode(std::string_view text, SpecialText special,
                                       AddSpecial add) const = 0;
 
-  // Encode with kParse and kNone, but control tokens that start at one of `plain_offsets` (ascending)
-  // are ordinary text: rendered conversations, where users may write what they like.
+  // Encode with kParse and kNone, but control tokens that start at one of `plain_offsets`
+  // (ascending) are ordinary text: rendered conversations, where users may write what they like.
   virtual std::vector<int32_t> EncodeRendered(std::string_view text,
                                               std::span<const size_t> plain_offsets) const = 0;
 

@@ -23,10 +23,10 @@ struct TokenizerSpec {
   std::string model;  // GGUF's name: "gpt2" (byte-level BPE), "llama" (SentencePiece), ...
   std::string pre;    // pre-tokenizer's name: "smollm", "llama-bpe", "qwen2", ...
   std::vector<std::string> tokens;
-  std::vector<float> scores;      // SentencePiece; may be empty
-  std::vector<TokenType> types;   // may be empty: all normal
+  std::vector<float> scores;        // SentencePiece; may be empty
+  std::vector<TokenType> types;     // may be empty: all normal
   std::vector<std::string> merges;  // "left right", best first; BPE
-  int32_t bos_id = -1;  // -1: none, for all ids
+  int32_t bos_id = -1;              // -1: none, for all ids
   int32_t eos_id = -1;
   int32_t eot_id = -1;  // end of a turn
   int32_t unknown_id = -1;

@@ -10,11 +10,11 @@ namespace tenon {
 
 // Bits. Every character has exactly one of the first twelve; the last two overlap with them.
 namespace char_class {
-inline constexpr uint16_t kOther = 1 << 0;  // controls, unassigned, ... that are not white space
-inline constexpr uint16_t kUpper = 1 << 1;  // Lu
-inline constexpr uint16_t kLower = 1 << 2;  // Ll
-inline constexpr uint16_t kTitle = 1 << 3;  // Lt
-inline constexpr uint16_t kModifier = 1 << 4;     // Lm
+inline constexpr uint16_t kOther = 1 << 0;     // controls, unassigned, ... that are not white space
+inline constexpr uint16_t kUpper = 1 << 1;     // Lu
+inline constexpr uint16_t kLower = 1 << 2;     // Ll
+inline constexpr uint16_t kTitle = 1 << 3;     // Lt
+inline constexpr uint16_t kModifier = 1 << 4;  // Lm
 inline constexpr uint16_t kOtherLetter = 1 << 5;  // Lo
 inline constexpr uint16_t kMark = 1 << 6;         // M
 inline constexpr uint16_t kNumber = 1 << 7;       // N

@@ -15,8 +15,9 @@ enum class Utf8State {
 };
 
 struct Utf8Char {
-  char32_t code = 0;    // kReplacement unless the state is kValid
-  uint32_t length = 0;  // bytes: the character, or the maximal invalid part (Unicode 3.9, table 3-8)
+  char32_t code = 0;  // kReplacement unless the state is kValid
+  uint32_t length =
+      0;  // bytes: the character, or the maximal invalid part (Unicode 3.9, table 3-8)
   Utf8State state = Utf8State::kValid;
 };
 

@@ -23,8 +23,8 @@ std::vector<int32_t> VocabTokenizer::Encode(std::string_view text, SpecialText s
   return ids;
 }
 
-std::vector<int32_t> VocabTokenizer::EncodeRendered(
-    std::string_view text, std::span<const size_t> plain_offsets) const {
+std::vector<int32_t> VocabTokenizer::EncodeRendered(std::string_view text,
+                                                    std::span<const size_t> plain_offsets) const {
   std::vector<int32_t> ids;
   EncodeText({text, SpecialText::kParse, plain_offsets}, ids);
   return ids;

@@ -39,8 +39,7 @@ class VocabTokenizer : public Tokenizer {
   enum class Place { kAfterSpecial, kAfterText };  // the start of the text is "after special"
 
   // Appends the ids of text that holds no special token. REQUIRES: text is not empty.
-  virtual void EncodePlain(std::string_view text, Place place,
-                           std::vector<int32_t>& ids) const = 0;
+  virtual void EncodePlain(std::string_view text, Place place, std::vector<int32_t>& ids) const = 0;
   // The bytes of a token that is not a special one.
   virtual std::string PlainBytes(int32_t id) const = 0;
   // Whether EncodePlain puts a space before text that starts after a special token.

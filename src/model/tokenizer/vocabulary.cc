@@ -9,15 +9,14 @@ namespace tenon {
 namespace {
 
 // Control tokens that end a turn or the text, in the spelling of the models that have them.
-constexpr std::string_view kStopTexts[] = {
-    "<|im_end|>",  "<|eot_id|>",    "<|eom_id|>",
-    "<|end|>",     "<|endoftext|>", "<|eot|>",
-    "<|eom|>",     "<|return|>",    "<|end_of_text|>",
-    "<|call|>",    "<end_of_turn>", "<|end_of_turn|>",
-    "<turn|>",     "<EOT>",         "<end_of_utterance>",
-    "_<EOT>",      "[EOT]",         "<|END_OF_TURN_TOKEN|>",
-    "[EOS]",       "</s>",          "<｜end▁of▁sentence｜>",
-    "<eos>"};
+constexpr std::string_view kStopTexts[] = {"<|im_end|>", "<|eot_id|>",    "<|eom_id|>",
+                                           "<|end|>",    "<|endoftext|>", "<|eot|>",
+                                           "<|eom|>",    "<|return|>",    "<|end_of_text|>",
+                                           "<|call|>",   "<end_of_turn>", "<|end_of_turn|>",
+                                           "<turn|>",    "<EOT>",         "<end_of_utterance>",
+                                           "_<EOT>",     "[EOT]",         "<|END_OF_TURN_TOKEN|>",
+                                           "[EOS]",      "</s>",          "<｜end▁of▁sentence｜>",
+                                           "<eos>"};
 
 Status CheckSize(size_t found, size_t tokens, std::string_view field) {
   if (found == 0 || found == tokens)
@@ -78,8 +77,8 @@ void Vocabulary::CollectStopIds() {
   stop_ids_.push_back(spec_.eos_id);
   stop_ids_.push_back(spec_.eot_id);
   for (int32_t id = 0; id < size(); ++id) {
-    const bool named = std::find(std::begin(kStopTexts), std::end(kStopTexts), Text(id)) !=
-                       std::end(kStopTexts);
+    const bool named =
+        std::find(std::begin(kStopTexts), std::end(kStopTexts), Text(id)) != std::end(kStopTexts);
     // As user-defined tokens, "</s>" and the like may be ordinary text (HTML); "<|...|>" never is.
     const bool marked = Type(id) == TokenType::kUserDefined && Text(id).starts_with("<|");
     if (named && (Type(id) == TokenType::kControl || marked))

@@ -35,9 +35,7 @@ class Vocabulary {
     return Type(id) == TokenType::kControl || Type(id) == TokenType::kUnknown;
   }
   // Tokens that are matched in the raw text.
-  bool IsSpecial(int32_t id) const {
-    return IsControl(id) || Type(id) == TokenType::kUserDefined;
-  }
+  bool IsSpecial(int32_t id) const { return IsControl(id) || Type(id) == TokenType::kUserDefined; }
 
   const SpecialMatcher& Matcher(SpecialText special) const {
     return special == SpecialText::kParse ? all_special_ : user_defined_;

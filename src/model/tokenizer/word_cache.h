@@ -4,6 +4,8 @@
 // Lives as long as one encoding; the words must outlive it. Threading: one thread at a time.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -14,7 +16,10 @@ namespace tenon {
 class WordCache {
  public:
   // `text_size` is what will be encoded, in bytes: a short text gets no cache.
-  explicit WordCache(size_t text_size) : entries_(text_size < kWorthwhile ? 0 : kEntries) {}
+  explicit WordCache(size_t text_size)
+      : entries_(text_size < kWorthwhile
+                     ? 0
+                     : std::min(std::bit_ceil(text_size / kBytesPerEntry), kMostEntries)) {}
 
   // Appends the ids of `word`: copied from its last place, or made by `encode(word)`, which appends
   // them to `ids`.
@@ -22,7 +27,7 @@ class WordCache {
   void Append(std::string_view word, std::vector<int32_t>& ids, const Encode& encode) {
     if (entries_.empty() || word.size() > kLongestWord)
       return encode(word);
-    Entry& entry = entries_[std::hash<std::string_view>{}(word) % kEntries];
+    Entry& entry = entries_[std::hash<std::string_view>{}(word) & (entries_.size() - 1)];
     const size_t begin = ids.size();
     if (entry.word == word) {
       ids.resize(begin + entry.count);
@@ -35,9 +40,12 @@ class WordCache {
   }
 
  private:
-  // Clearing the entries costs about as much as encoding a thousand bytes.
-  static constexpr size_t kWorthwhile = 2048;
-  static constexpr size_t kEntries = 4096;
+  // Words rarely come again in a shorter text.
+  static constexpr size_t kWorthwhile = 512;
+  // About two words of text for each entry, up to the number of words that a large text repeats
+  // (1 MiB of entries).
+  static constexpr size_t kBytesPerEntry = 16;
+  static constexpr size_t kMostEntries = 32768;
   static constexpr size_t kLongestWord = 64;
 
   struct Entry {

@@ -69,8 +69,8 @@ int RunModel(const std::string& path, const std::string& mode) {
       return BytesOf(tokenizer.value()->Decode(ids.get<std::vector<int32_t>>(), special));
     });
   return ForEachLine([&](const json& text) {
-    return json(tokenizer.value()->Encode(text.get_ref<const std::string&>(), special,
-                                          AddSpecial::kNone));
+    return json(
+        tokenizer.value()->Encode(text.get_ref<const std::string&>(), special, AddSpecial::kNone));
   });
 }
 
