@@ -72,6 +72,19 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool) {
   }
   for (const Vector& vector : vectors_)
     TENON_RETURN_IF_ERROR(LoadVector(source, vector));
+  return ReleaseAll(source);
+}
+
+// The system maps pages around each one that is read, so neighbours came back after their release.
+Status WeightStore::ReleaseAll(const WeightSource& source) const {
+  for (const auto& [name, index] : matrix_index_) {
+    TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
+    source.Release(name, 0, view.bytes.size());
+  }
+  for (const auto& [name, index] : vector_index_) {
+    TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
+    source.Release(name, 0, view.bytes.size());
+  }
   return {};
 }
 

@@ -95,7 +95,11 @@ bool Iteration::Next(Runtime& rt, Value& out) {
       return true;
     case Kind::kIterator: {
       const DepthGuard guard(rt);
-      return source_.iterator->Next(rt, out);
+      Value next;  // a filter leaves what it rejected behind
+      const bool found = source_.iterator->Next(rt, next);
+      if (found)
+        out = next;
+      return found;
     }
     default:
       return false;

@@ -34,6 +34,7 @@ class Iteration {
   // Fails with Python's words for what cannot be iterated.
   Iteration(Runtime& rt, const Value& source);
 
+  // False at the end, where `out` keeps its value.
   bool Next(Runtime& rt, Value& out);
 
  private:

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""The command line: JSON shapes, exit codes, errors by name, memory as predicted."""
+import json
+import os
+import tempfile
+import unittest
+
+from tenon_cli import SMOLLM, needs_smollm, peak_bytes_of, run, run_json
+
+COMMANDS = ["run", "chat", "pull", "list", "rm", "inspect", "tokenize", "perplexity", "bench", "plan", "doctor"]
+
+
+class UsageTest(unittest.TestCase):
+    def test_every_command_has_help(self):
+        for command in COMMANDS:
+            done = run(command, "--help")
+            self.assertEqual(done.returncode, 0, command)
+            self.assertIn("Usage", done.stdout, command)
+
+    def test_wrong_usage_is_exit_code_2(self):
+        for arguments in ([], ["frobnicate"], ["run", "--no-such-flag"], ["bench", "-t", "many"],
+                          ["perplexity"], ["run", "-p", "x", "-ctk", "q9"]):
+            self.assertEqual(run(*arguments).returncode, 2, arguments)
+
+    def test_a_missing_model_is_exit_code_1_and_says_how_to_pull(self):
+        done = run("run", "no-such-model", "-p", "x")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no-such-model", done.stderr)
+        self.assertIn("tenon pull", done.stderr)
+
+    def test_a_file_that_is_no_model(self):
+        with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
+            file.write(b"GGUF")
+            file.flush()
+            done = run("run", file.name, "-p", "x")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("truncated", done.stderr)
+        self.assertIn(file.name, done.stderr)
+
+    def test_doctor(self):
+        report = run_json("doctor")
+        self.assertIn("ref", report["kernel_sets_runnable"])
+        for name, state in report["kernel_sets_runnable"].items():
+            self.assertEqual(state, "ok", name)
+
+    def test_a_kernel_set_that_does_not_exist_is_named(self):
+        done = run("doctor", env={"TENON_CPU": "z80"})
+        self.assertIn("z80", done.stdout + done.stderr)
+
+
+@needs_smollm
+class ModelTest(unittest.TestCase):
+    def test_run_json(self):
+        result = run_json("run", SMOLLM, "--raw", "--temp", "0", "-n", "5", "-p", "The capital of France is")
+        self.assertEqual(set(result), {"text", "token_ids", "prompt_tokens", "completion_tokens",
+                                       "finish_reason", "first_token_s", "tokens_per_s"})
+        self.assertTrue(result["text"].startswith(" Paris"))
+        self.assertEqual(result["completion_tokens"], 5)
+        self.assertEqual(len(result["token_ids"]), 5)
+        self.assertEqual(result["finish_reason"], "length")
+
+    def test_streamed_text_is_the_text(self):
+        arguments = ["run", SMOLLM, "--temp", "0", "-n", "12", "-p", "Count to five."]
+        self.assertEqual(run(*arguments).stdout, run_json(*arguments)["text"] + "\n")
+
+    def test_greedy_text_is_the_same_without_optimisation_and_for_other_shapes(self):
+        base = ["run", SMOLLM, "--temp", "0", "-n", "24", "-p", "Write a poem about rain."]
+        expected = run_json(*base)["token_ids"]
+        for extra in (["-O", "0"], ["-t", "1"], ["-b", "7"], ["-ub", "1"], ["--disable-pass", "merge_linears"]):
+            self.assertEqual(run_json(*base, *extra)["token_ids"], expected, extra)
+
+    def test_every_kernel_set_gives_the_same_tokens(self):
+        base = ["run", SMOLLM, "--temp", "0", "-n", "6", "-p", "Hi"]
+        results = {name: run_json(*base, env={"TENON_CPU": name})["token_ids"]
+                   for name in run_json("doctor")["kernel_sets_runnable"]}
+        self.assertEqual(len({tuple(ids) for ids in results.values()}), 1, results)
+
+    def test_bad_sampling_values_are_refused_by_name(self):
+        for flag, value, name in (("--temp", "nan", "temperature"), ("--temp", "-1", "temperature"),
+                                  ("--top-p", "inf", "top_p"), ("--top-p", "1.5", "top_p"),
+                                  ("--min-p", "-0.1", "min_p"), ("--repeat-penalty", "0", "repetition_penalty"),
+                                  ("--mirostat", "7", "mirostat"), ("-l", "1*2", "logit-bias")):
+            done = run("run", SMOLLM, "-p", "x", "-n", "1", flag, value)
+            self.assertEqual(done.returncode, 2, (flag, value))
+            self.assertIn(name, done.stderr, (flag, value))
+
+    def test_a_prompt_over_the_context_is_refused_with_both_numbers(self):
+        done = run("run", SMOLLM, "--raw", "-c", "16", "-p", "word " * 100)
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"prompt has \d+ tokens and the context 16")
+
+    def test_tokenize_jsonl(self):
+        lines = ["Hello world", "", "  spaces\n\n\ttabs", "caf\u00e9 \U0001F469\u200d\U0001F680"]
+        done = run("tokenize", SMOLLM, "--jsonl", stdin="".join(json.dumps(line) + "\n" for line in lines))
+        ids = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(ids), len(lines))
+        self.assertEqual(ids[0], [19556, 905])
+        self.assertEqual(ids[1], [])
+
+    def test_inspect_json(self):
+        report = run_json("inspect", SMOLLM)
+        self.assertEqual(list(report), ["source", "graph", "optimized", "plan"])
+        for stage in ("graph", "optimized", "plan"):
+            for key in ("ops", "flops_per_token", "bytes_per_token", "arena_bytes"):
+                self.assertGreater(report[stage][key], 0, (stage, key))
+        self.assertLess(report["optimized"]["ops"], report["graph"]["ops"])
+        self.assertEqual(run_json("inspect", SMOLLM, "-O", "0")["optimized"]["ops"], report["graph"]["ops"])
+
+    def test_inspect_prints_every_stage(self):
+        for stage, text in (("source", "blk.0.attn_q.weight"), ("graph", "rms_norm"),
+                            ("optimized", "linear"), ("plan", "attention 9 heads")):
+            done = run("inspect", SMOLLM, "--stage", stage)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(text, done.stdout, stage)
+
+    def test_bench_json(self):
+        report = run_json("bench", SMOLLM, "-p", "16", "-n", "4", "-np", "2", "-r", "1")
+        self.assertEqual([row["test"] for row in report["results"]], ["prefill", "decode", "batch"])
+        for row in report["results"]:
+            self.assertGreater(row["tok_s"]["median"], 0)
+
+    def test_perplexity_and_divergence(self):
+        text = "The quick brown fox jumps over the lazy dog. " * 60
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "text.txt")
+            base = os.path.join(folder, "base.bin")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            common = ["perplexity", SMOLLM, "-f", path, "-c", "64", "--chunks", "4"]
+            reference = run_json(*common, "--reference", "--save-base", base)
+            fast = run_json(*common, "--kl-base", base)
+            self.assertEqual(reference["tokens"], 4 * 31)
+            self.assertAlmostEqual(fast["nll"] - reference["nll"], fast["delta_nll"], places=4)
+            self.assertGreater(fast["kl_mean"], 0)
+            self.assertLess(fast["kl_mean"], 0.02)
+            self.assertGreater(fast["top1"], 0.9)
+            # The same form against itself: no divergence at all.
+            itself = run_json(*common, "--reference", "--kl-base", base)
+            self.assertAlmostEqual(itself["kl_mean"], 0, places=6)
+            self.assertEqual(itself["top1"], 1)
+
+    def test_memory_is_what_plan_says(self):
+        for context in ("256", "512", "4096"):
+            predicted = run_json("plan", SMOLLM, "-c", context)
+            _, measured = peak_bytes_of("run", SMOLLM, "--raw", "-c", context, "-p", "word " * 150, "-n", "60",
+                                        "--ignore-eos", "--json")
+            self.assertAlmostEqual(measured / predicted["peak_rss_bytes"], 1, delta=0.05,
+                                   msg=f"context {context}: {predicted}, measured {measured}")
+
+    def test_a_model_that_does_not_fit_is_refused_before_loading(self):
+        done = run("run", SMOLLM, "--raw", "-p", "x", "-c", str(1 << 28))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"needs \d+ bytes .* \d+ are available")
+
+    def test_chat_from_a_pipe_reuses_the_cache(self):
+        done = run("chat", SMOLLM, "--temp", "0", "-n", "40",
+                   stdin="Tell me about the sea, in a few sentences please.\nAnd about rivers?\n/exit\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        turns = [line for line in done.stderr.splitlines() if "prompt tokens from the cache" in line]
+        self.assertEqual(len(turns), 2, done.stderr)
+        self.assertTrue(turns[0].startswith("[0 of"))
+        self.assertGreaterEqual(int(turns[1].split()[0][1:]), 32)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

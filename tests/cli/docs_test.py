@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Every `tenon` line in a ```sh block of the README and of docs/ runs and succeeds."""
+import re
+import shlex
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from tenon_cli import needs_smollm, run
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = "Tenon reads the text and tells how well the model knows it. " * 80
+
+
+def examples():
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for block in re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), re.S):
+            for line in block.splitlines():
+                command = line.split("#")[0].strip()
+                if command.startswith("tenon "):
+                    yield path.name, command
+
+
+@needs_smollm
+class DocsTest(unittest.TestCase):
+    def test_examples(self):
+        found = list(examples())
+        self.assertGreater(len(found), 5)
+        with tempfile.TemporaryDirectory() as folder:
+            text = Path(folder) / "text.txt"
+            text.write_text(TEXT, encoding="utf-8")
+            for name, command in found:
+                arguments = [str(text) if word == "text.txt" else word for word in shlex.split(command)[1:]]
+                with self.subTest(file=name, command=command):
+                    done = run(*arguments, stdin="")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2, argv=sys.argv[:1])

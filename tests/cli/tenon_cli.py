@@ -1,0 +1,39 @@
+"""The tenon binary under test, as a subprocess."""
+import json
+import os
+import subprocess
+import unittest
+
+BINARY = os.environ["TENON_BINARY"]
+SMOLLM = "smollm2-135m-instruct"
+
+
+def run(*arguments, stdin="", env=None):
+    environment = dict(os.environ, **(env or {}))
+    return subprocess.run([BINARY, *arguments], input=stdin, capture_output=True, text=True,
+                          timeout=300, check=False, env=environment)
+
+
+def run_json(*arguments, **options):
+    done = run(*arguments, "--json", **options)
+    assert done.returncode == 0, f"{arguments}: {done.stderr}"
+    return json.loads(done.stdout)
+
+
+def peak_bytes_of(*arguments):
+    """The output of a command and the peak resident memory of its process."""
+    process = subprocess.Popen([BINARY, *arguments], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True)
+    with process.stdout:
+        output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, arguments
+    return output, usage.ru_maxrss * 1024
+
+
+def has_model(name):
+    return name in [model["name"] for model in run_json("list")]
+
+
+needs_smollm = unittest.skipUnless(has_model(SMOLLM), f"the model {SMOLLM} is not in the store")
