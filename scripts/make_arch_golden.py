@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Writes reference logits of tiny models, one for each architecture and each rule of rotary scaling:
+transformers in fp32 on weights that are made from their names, so that no weights are stored.
+
+    make_arch_golden.py > tests/data/arch_golden.txt
+
+Needs numpy, torch 2.15.0 and transformers 5.24.0. tests/arch/tiny_model.h makes the same weights and
+reads the same hyperparameters from the file's "set" lines. All "position" lines of a case are rows of
+logits after one forward pass over its tokens.
+"""
+import numpy as np
+import torch
+import transformers as hf
+
+TOKENS = 48
+VOCABULARY = 100
+POSITIONS = (0, 1, 15, 16, 17, 31, 40, 47)  # around the edge of a window of 16, and later ones
+LLAMA = {"arch": "llama", "hidden": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16,
+         "ffn": 96, "eps": 1e-5, "theta": 10000.0, "tied": 0, "context": 512}
+GEMMA = LLAMA | {"arch": "gemma3", "hidden": 96, "layers": 7, "head_dim": 32, "eps": 1e-6, "tied": 1,
+                 "theta": 1000000.0, "local_theta": 10000.0, "window": 16}
+# "width": heads are scaled by 1/sqrt(width). 62 layers are Gemma 3 27B's, which scales by hidden/heads.
+CASES = {
+    "llama": LLAMA,
+    "llama_bias_tied": LLAMA | {"head_dim": 32, "tied": 1, "theta": 500000.0, "linear_bias": 1},
+    "mistral_window": LLAMA | {"window": 16, "layers": 3},
+    "llama_linear": LLAMA | {"rope": "linear", "factor": 4.0},
+    "llama_llama3": LLAMA | {"head_dim": 32, "rope": "llama3", "factor": 8.0, "original": 64,
+                             "low": 1.0, "high": 4.0},
+    "llama_yarn": LLAMA | {"head_dim": 32, "rope": "yarn", "factor": 4.0, "original": 256,
+                           "beta_fast": 8.0, "beta_slow": 2.0},
+    "qwen2": LLAMA | {"arch": "qwen2", "eps": 1e-6, "theta": 1000000.0, "tied": 1},
+    "qwen2_yarn": LLAMA | {"arch": "qwen2", "layers": 3, "rope": "yarn", "factor": 4.0,
+                           "original": 256, "beta_fast": 32.0, "beta_slow": 1.0},
+    "qwen3": LLAMA | {"arch": "qwen3", "eps": 1e-6, "theta": 1000000.0, "head_dim": 32},
+    "gemma3": GEMMA | {"width": 32, "rope": "linear", "factor": 8.0},
+    "gemma3_27b": GEMMA | {"width": 16, "hidden": 64, "layers": 62, "ffn": 64},
+}
+# transformers' names, and GGUF's without ".weight" and ".bias".
+NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+         "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+         "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
+         "post_attention_layernorm": "ffn_norm"}
+GEMMA_NAMES = {"post_attention_layernorm": "post_attention_norm",
+               "pre_feedforward_layernorm": "ffn_norm",
+               "post_feedforward_layernorm": "post_ffw_norm"}
+TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+
+def hashes(name, count):
+    """splitmix64 (Steele et al., 2014) of FNV-1a(name) + index."""
+    seed = 0xCBF29CE484222325
+    for byte in name.encode():
+        seed = (seed ^ byte) * 0x100000001B3 % 2**64
+    x = np.uint64(seed) + np.arange(count, dtype=np.uint64)
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def values(name, shape):
+    """Multiples of 2^-11 in [-0.25, 0.25): exact in float32, and so is 1 plus them."""
+    top = (hashes(name, int(np.prod(shape))) >> np.uint64(54)).astype(np.int64)
+    return torch.tensor(((top - 512) / 2048).astype(np.float32).reshape(shape))
+
+
+def gguf_name(name, arch):
+    stem, kind = name.rsplit(".", 1)
+    if stem in TOP_NAMES:
+        return f"{TOP_NAMES[stem]}.{kind}"
+    _, _, layer, part = stem.split(".", 3)
+    table = NAMES | (GEMMA_NAMES if arch == "gemma3" else {})
+    return f"blk.{layer}.{table[part]}.{kind}"
+
+
+def rope_parameters(case):
+    kind = case.get("rope", "default")
+    rope = {"rope_type": kind, "rope_theta": case["theta"]}
+    if kind != "default":
+        rope["factor"] = case["factor"]
+    if "original" in case:
+        rope["original_max_position_embeddings"] = case["original"]
+    if kind == "llama3":
+        rope |= {"low_freq_factor": case["low"], "high_freq_factor": case["high"]}
+    if kind == "yarn":
+        rope |= {"beta_fast": case["beta_fast"], "beta_slow": case["beta_slow"]}
+    return rope
+
+
+def build(case):
+    common = {"vocab_size": VOCABULARY, "hidden_size": case["hidden"],
+              "num_hidden_layers": case["layers"], "num_attention_heads": case["heads"],
+              "num_key_value_heads": case["kv_heads"], "head_dim": case["head_dim"],
+              "intermediate_size": case["ffn"], "rms_norm_eps": case["eps"],
+              "max_position_embeddings": case["context"], "rope_parameters": rope_parameters(case),
+              "tie_word_embeddings": bool(case["tied"]), "attn_implementation": "eager"}
+    if case["arch"] == "qwen2":
+        return hf.Qwen2ForCausalLM(hf.Qwen2Config(**common))
+    if case["arch"] == "qwen3":
+        return hf.Qwen3ForCausalLM(hf.Qwen3Config(**common))
+    if case["arch"] == "gemma3":
+        common["rope_parameters"] = {
+            "full_attention": rope_parameters(case),
+            "sliding_attention": {"rope_type": "default", "rope_theta": case["local_theta"]}}
+        kinds = ["full_attention" if (i + 1) % 6 == 0 else "sliding_attention"
+                 for i in range(case["layers"])]
+        return hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(
+            **common, layer_types=kinds, sliding_window=case["window"],
+            query_pre_attn_scalar=case["width"]))
+    if "window" in case:
+        return hf.MistralForCausalLM(hf.MistralConfig(**common, sliding_window=case["window"]))
+    bias = bool(case.get("linear_bias", 0))
+    return hf.LlamaForCausalLM(hf.LlamaConfig(**common, attention_bias=bias, mlp_bias=bias))
+
+
+def fill(model, case):
+    for name, parameter in model.named_parameters():
+        made = values(gguf_name(name, case["arch"]), tuple(parameter.shape))
+        # Gemma's norms multiply by 1 + weight, the others' by the weight.
+        if "norm" in name and case["arch"] != "gemma3":
+            made = made + 1
+        parameter.copy_(made)
+
+
+def write(name, case):
+    model = build(case).float().eval()
+    fill(model, case)
+    tokens = (hashes(name + " tokens", TOKENS) >> np.uint64(33)).astype(np.int64) % VOCABULARY
+    logits = model(torch.tensor(tokens)[None]).logits[0].numpy()
+    print("case", name)
+    for key, value in (case | {"vocab": VOCABULARY}).items():
+        print("set", key, value)
+    print("tokens", *tokens)
+    for position in POSITIONS:
+        print("position", position, *(f"{logit:.6f}" for logit in logits[position]))
+
+
+np.seterr(over="ignore")
+with torch.no_grad():
+    for case_name, hyperparameters in CASES.items():
+        write(case_name, hyperparameters)
