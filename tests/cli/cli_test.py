@@ -2,10 +2,12 @@
 """The command line: JSON shapes, exit codes, errors by name, memory as predicted."""
 import json
 import os
+import shutil
+import subprocess
 import tempfile
 import unittest
 
-from tenon_cli import SMOLLM, needs_smollm, peak_bytes_of, run, run_json
+from tenon_cli import BINARY, SMOLLM, needs_smollm, peak_bytes_of, run, run_json
 
 COMMANDS = ["run", "chat", "pull", "list", "rm", "inspect", "tokenize", "perplexity", "bench", "plan", "doctor"]
 
@@ -74,6 +76,14 @@ class ModelTest(unittest.TestCase):
         results = {name: run_json(*base, env={"TENON_CPU": name})["token_ids"]
                    for name in run_json("doctor")["kernel_sets_runnable"]}
         self.assertEqual(len({tuple(ids) for ids in results.values()}), 1, results)
+
+    @unittest.skipUnless(shutil.which("qemu-x86_64"), "qemu-x86_64 is not installed")
+    def test_an_old_cpu_without_avx_gives_the_same_token(self):
+        arguments = ["run", SMOLLM, "--raw", "--temp", "0", "-n", "1", "-p", "The capital of France is", "--json"]
+        done = subprocess.run(["qemu-x86_64", "-cpu", "Nehalem", BINARY, *arguments], capture_output=True,
+                              text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["text"], " Paris")
 
     def test_bad_sampling_values_are_refused_by_name(self):
         for flag, value, name in (("--temp", "nan", "temperature"), ("--temp", "-1", "temperature"),

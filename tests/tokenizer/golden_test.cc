@@ -28,13 +28,17 @@ TEST_P(Golden, IdsEqualTheReference) {
         << line["text"];
 }
 
+// What can't come back: bytes that SmolLM2 has no tokens for, and SentencePiece's own space sign.
+constexpr std::string_view kLostBytes = "\xF1\xF2\xF3\xF4";
+constexpr std::string_view kLostSpace = "\u2581";
+
 TEST_P(Golden, TextsComeBackAtOnceAndStreamed) {
+  int compared = 0;
   for (const nlohmann::json& line : ReadGolden(std::string("tokenizer_") + GetParam() + ".jsonl")) {
     const std::string text = line["text"];
     const Ids ids = line["ids"].get<Ids>();
-    // SmolLM2 lacks tokens for some bytes (F1 and others): those texts can't come back.
-    if (ids.empty() || (std::string(GetParam()).starts_with("smollm2") &&
-                        text.find_first_of("\xF1\xF2\xF3\xF4") != std::string::npos))
+    if (ids.empty() || text.find_first_of(kLostBytes) != std::string::npos ||
+        text.find(kLostSpace) != std::string::npos)
       continue;
     EXPECT_EQ(tokenizer_->Decode(ids, SpecialText::kPlain), text);
     StreamingDetokenizer stream(*tokenizer_);
@@ -42,7 +46,9 @@ TEST_P(Golden, TextsComeBackAtOnceAndStreamed) {
     for (int32_t id : ids)
       streamed += stream.Push(id);
     EXPECT_EQ(streamed + stream.Flush(), text);
+    ++compared;
   }
+  EXPECT_GT(compared, 150);
 }
 
 TEST_P(Golden, ChatMarkersAreOneTokenOnlyWhenParsed) {
@@ -64,13 +70,18 @@ TEST_P(Golden, AnyBytesGiveValidIds) {
     const Ids ids = EncodePlain(*tokenizer_, text);
     for (int32_t id : ids)
       ASSERT_TRUE(id >= 0 && id < tokenizer_->vocab_size());
-    if (all_bytes)
+    if (all_bytes) {
       EXPECT_EQ(tokenizer_->Decode(ids, SpecialText::kPlain), text);
+    }
   }
 }
 
+std::string ShortName(const ::testing::TestParamInfo<const char*>& model) {
+  return std::string(model.param).substr(0, 5);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::Values("smollm2-135m-instruct", "gemma-3-270m"),
-                         [](const auto& info) { return std::string(info.param).substr(0, 5); });
+                         ShortName);
 
 }  // namespace
 }  // namespace tenon::testing

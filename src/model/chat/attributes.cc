@@ -52,7 +52,7 @@ Value MacroAttribute(Runtime& rt, const MacroNode& macro, std::string_view name)
     std::vector<Value> names;
     for (const Parameter& parameter : macro.parameters)
       names.push_back(rt.View(parameter.name));
-    return rt.List(names);
+    return rt.Tuple(names);
   }
   if (name == "catch_kwargs")
     return Value::Bool(macro.kwargs_slot >= 0);
@@ -132,6 +132,7 @@ Value FindItem(Runtime& rt, const Value& object, const Value& key) {
 
 struct Slice {
   int64_t start = 0;
+  int64_t stop = 0;
   int64_t step = 1;
   int64_t count = 0;
 };
@@ -160,11 +161,11 @@ Slice Resolve(const SliceBounds& bounds, int64_t size) {
     return std::clamp(index, lowest, highest);
   };
   slice.start = clamp(bounds.start, forward ? lowest : highest);
-  const int64_t stop = clamp(bounds.stop, forward ? highest : lowest);
-  if (forward && slice.start < stop)
-    slice.count = (stop - slice.start - 1) / slice.step + 1;
-  else if (!forward && slice.start > stop)
-    slice.count = (slice.start - stop - 1) / -slice.step + 1;
+  slice.stop = clamp(bounds.stop, forward ? highest : lowest);
+  if (forward && slice.start < slice.stop)
+    slice.count = (slice.stop - slice.start - 1) / slice.step + 1;
+  else if (!forward && slice.start > slice.stop)
+    slice.count = (slice.start - slice.stop - 1) / -slice.step + 1;
   return slice;
 }
 
@@ -208,16 +209,19 @@ Value SliceSequence(Runtime& rt, const Value& object, const Slice& slice) {
 Value SliceRange(Runtime& rt, const RangeObject& range, const Slice& slice) {
   Value value;
   value.kind = Kind::kRange;
-  // Ranges hold at most 100000 numbers and are made from 64-bit ones; the product cannot be far
-  // out, but a step of a huge range can.
+  // The step and the ends may leave 64 bits where no element does; they are only printed then.
   int64_t step = 0;
   if (__builtin_mul_overflow(range.step, slice.step, &step))
-    step = slice.step > 0 ? INT64_MAX : -INT64_MAX;
-  const int64_t start = slice.count == 0 ? range.start : range.At(slice.start);
-  int64_t stop = start;
-  if (__builtin_mul_overflow(slice.count, step, &stop) ||
-      __builtin_add_overflow(start, stop, &stop))
-    stop = step > 0 ? INT64_MAX : INT64_MIN;
+    step = (range.step > 0) == (slice.step > 0) ? INT64_MAX : -INT64_MAX;
+  const auto end = [&range](int64_t index) {
+    int64_t value_there = 0;
+    if (__builtin_mul_overflow(index, range.step, &value_there) ||
+        __builtin_add_overflow(range.start, value_there, &value_there))
+      return (index > 0) == (range.step > 0) ? INT64_MAX : INT64_MIN;
+    return value_there;
+  };
+  const int64_t start = end(slice.start);
+  const int64_t stop = end(slice.stop);
   value.range = rt.arena().New<RangeObject>(start, stop, step, slice.count);
   return value;
 }

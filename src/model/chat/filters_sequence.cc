@@ -39,7 +39,8 @@ Value First(Runtime& rt, const Value& self, const BoundArguments&) {
 Value Last(Runtime& rt, const Value& self, const BoundArguments&) {
   if (IsSequence(self) && self.sequence->size > 0)
     return self.sequence->items[self.sequence->size - 1];
-  const std::vector<Value> items = CollectReversed(rt, self);
+  const std::vector<Value> items =
+      IsUndefined(self) ? std::vector<Value>{} : CollectReversed(rt, self);
   return items.empty() ? rt.Undefined("No last item, sequence was empty.") : items[0];
 }
 

@@ -156,6 +156,9 @@ Status FillKnown(const GgufFields& fields, ModelSource& source) {
   TENON_RETURN_IF_ERROR(ReadGgufRope(fields, config));
   if (config.architecture == "gemma3")
     TENON_RETURN_IF_ERROR(ReadGemma3(fields, config));
+  // Mistral 7B v0.1, which converters call llama: a window in every layer.
+  if (config.architecture == "llama")
+    TENON_RETURN_IF_ERROR(fields.Optional("attention.sliding_window", config.sliding_window));
   return CheckVocabulary(fields, source);
 }
 

@@ -1,6 +1,5 @@
 #include "model/tokenizer/unicode_classes.h"
 
-#include <array>
 #include <map>
 
 #include "model/tokenizer/unicode_tables.h"
@@ -9,8 +8,7 @@ namespace tenon {
 namespace {
 
 constexpr size_t kPageSize = 256;
-constexpr size_t kPages = 0x110000 / kPageSize;
-using Page = std::array<uint16_t, kPageSize>;
+constexpr size_t kCodes = 0x110000;
 
 // Flags of the packed value, beside the class index in its low four bits.
 constexpr uint32_t kDigitFlag = 16;
@@ -28,21 +26,21 @@ uint16_t BitsOf(uint32_t value) {
 }  // namespace
 
 UnicodeClasses::UnicodeClasses() {
-  std::map<Page, uint32_t> seen;
+  std::map<uint16_t, uint32_t> uniform;  // where a page of one class alone is stored
   const auto runs = ClassRuns();
   size_t next = 0;  // index of the first run that starts after the current character
   uint16_t bits = 0;
-  for (size_t page_number = 0; page_number < kPages; ++page_number) {
-    Page page;
-    for (size_t i = 0; i < kPageSize; ++i) {
-      while (next < runs.size() && runs[next] >> 8 <= page_number * kPageSize + i)
+  for (size_t first = 0; first < kCodes; first += kPageSize) {
+    const bool same = next < runs.size() && next > 0 && runs[next] >> 8 >= first + kPageSize;
+    const auto place = static_cast<uint32_t>(pages_.size());
+    index_.push_back(same ? uniform.try_emplace(bits, place).first->second : place);
+    if (index_.back() != place)
+      continue;
+    for (size_t code = first; code < first + kPageSize; ++code) {
+      while (next < runs.size() && runs[next] >> 8 <= code)
         bits = BitsOf(runs[next++] & 0xFF);
-      page[i] = bits;
+      pages_.push_back(bits);
     }
-    auto [place, is_new] = seen.try_emplace(page, static_cast<uint32_t>(pages_.size()));
-    if (is_new)
-      pages_.insert(pages_.end(), page.begin(), page.end());
-    index_.push_back(place->second);
   }
 }
 

@@ -41,7 +41,7 @@ class UnicodeClasses {
 
  private:
   std::vector<uint32_t> index_;  // [0x1100] where each page of 256 characters starts in pages_
-  std::vector<uint16_t> pages_;  // equal pages are stored once
+  std::vector<uint16_t> pages_;  // pages of one class alone are stored once
 };
 
 }  // namespace tenon

@@ -1,0 +1,251 @@
+#include "tiny_model.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <numbers>
+#include <sstream>
+
+namespace tenon::testing {
+namespace {
+
+// splitmix64 (Steele et al., 2014) of `x`.
+uint64_t SplitMix(uint64_t x) {
+  x += 0x9E3779B97F4A7C15U;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31);
+}
+
+// FNV-1a.
+uint64_t HashName(std::string_view name) {
+  uint64_t hash = 0xCBF29CE484222325U;
+  for (const char c : name)
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3U;
+  return hash;
+}
+
+// Multiples of 2^-11 in [-0.25, 0.25), plus `offset`: exact in float.
+std::vector<float> MadeValues(const std::string& name, int64_t count, float offset) {
+  std::vector<float> values;
+  const uint64_t seed = HashName(name);
+  for (uint64_t i = 0; i < static_cast<uint64_t>(count); ++i) {
+    const auto top = static_cast<int32_t>(SplitMix(seed + i) >> 54);
+    values.push_back(static_cast<float>(top - 512) / 2048.0F + offset);
+  }
+  return values;
+}
+
+// Rows of each head from (p, p + head_dim/2) to (2p, 2p + 1). values [heads * head_dim, columns]
+std::vector<float> Interleaved(const std::vector<float>& values, int64_t head_dim,
+                               int64_t columns) {
+  std::vector<float> out(values.size());
+  const int64_t rows = static_cast<int64_t>(values.size()) / columns;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t in_head = row % head_dim;
+    const int64_t from = row - in_head + (in_head % 2) * (head_dim / 2) + in_head / 2;
+    for (int64_t c = 0; c < columns; ++c)
+      out[static_cast<size_t>(row * columns + c)] = values[static_cast<size_t>(from * columns + c)];
+  }
+  return out;
+}
+
+// What llama3's rule divides each frequency by (transformers' _compute_llama3_parameters).
+std::vector<float> Llama3Factors(const TinyCase& tiny) {
+  std::vector<float> factors;
+  const int64_t dims = tiny.Int("head_dim");
+  const double factor = tiny.Float("factor");
+  const double context = tiny.Float("original");
+  const double low = tiny.Float("low");
+  const double high = tiny.Float("high");
+  for (int64_t i = 0; i < dims; i += 2) {
+    const double turn = std::pow(static_cast<double>(tiny.Float("theta")),
+                                 static_cast<double>(i) / static_cast<double>(dims));
+    const double turns = context / (2.0 * std::numbers::pi * turn);  // within the old context
+    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    factors.push_back(static_cast<float>(1.0 / (kept + (1.0 - kept) / factor)));
+  }
+  return factors;
+}
+
+class TensorList {
+ public:
+  explicit TensorList(const TinyCase& tiny) : tiny_(tiny), arch_(tiny.Text("arch")) {}
+
+  void Norm(const std::string& name, int64_t size) {
+    tensors.push_back({name, {size}, MadeValues(name, size, 1.0F)});
+  }
+  void Matrix(const std::string& name, int64_t rows, int64_t columns) {
+    tensors.push_back({name, {rows, columns}, MadeValues(name, rows * columns, 0.0F)});
+  }
+  enum class Bias : uint8_t { kNo, kYes };
+  void Linear(const std::string& name, int64_t rows, int64_t columns, Bias bias) {
+    Matrix(name + ".weight", rows, columns);
+    if (bias == Bias::kYes)
+      tensors.push_back({name + ".bias", {rows}, MadeValues(name + ".bias", rows, 0.0F)});
+  }
+  void Block(int64_t layer);
+
+  std::vector<TinyTensor> tensors;
+
+ private:
+  void AttentionTensors(const std::string& block);
+  void FeedForwardTensors(const std::string& block);
+
+  const TinyCase& tiny_;
+  std::string arch_;
+};
+
+void TensorList::AttentionTensors(const std::string& block) {
+  const int64_t hidden = tiny_.Int("hidden");
+  const int64_t head_dim = tiny_.Int("head_dim");
+  const int64_t q_rows = tiny_.Int("heads") * head_dim;
+  const int64_t kv_rows = tiny_.Int("kv_heads") * head_dim;
+  const Bias all = tiny_.Has("linear_bias") ? Bias::kYes : Bias::kNo;
+  const Bias qkv = arch_ == "qwen2" ? Bias::kYes : all;
+  const size_t first = tensors.size();
+  Linear(block + "attn_q", q_rows, hidden, qkv);
+  Linear(block + "attn_k", kv_rows, hidden, qkv);
+  if (arch_ == "llama") {
+    for (size_t i = first; i < tensors.size(); ++i) {
+      const int64_t columns = tensors[i].shape.size() == 2 ? hidden : 1;
+      tensors[i].values = Interleaved(tensors[i].values, head_dim, columns);
+    }
+  }
+  Linear(block + "attn_v", kv_rows, hidden, qkv);
+  Linear(block + "attn_output", hidden, q_rows, all);
+  if (arch_ == "qwen3" || arch_ == "gemma3") {
+    Norm(block + "attn_q_norm.weight", head_dim);
+    Norm(block + "attn_k_norm.weight", head_dim);
+  }
+}
+
+void TensorList::FeedForwardTensors(const std::string& block) {
+  const int64_t hidden = tiny_.Int("hidden");
+  const int64_t ffn = tiny_.Int("ffn");
+  const Bias bias = tiny_.Has("linear_bias") ? Bias::kYes : Bias::kNo;
+  Linear(block + "ffn_gate", ffn, hidden, bias);
+  Linear(block + "ffn_up", ffn, hidden, bias);
+  Linear(block + "ffn_down", hidden, ffn, bias);
+}
+
+void TensorList::Block(int64_t layer) {
+  const std::string block = fmt::format("blk.{}.", layer);
+  const int64_t hidden = tiny_.Int("hidden");
+  Norm(block + "attn_norm.weight", hidden);
+  AttentionTensors(block);
+  Norm(block + "ffn_norm.weight", hidden);
+  FeedForwardTensors(block);
+  if (arch_ == "gemma3") {
+    Norm(block + "post_attention_norm.weight", hidden);
+    Norm(block + "post_ffw_norm.weight", hidden);
+  }
+}
+
+void SetSizes(const TinyCase& tiny, const std::string& arch, GgufWriter& writer) {
+  const std::pair<const char*, const char*> sizes[] = {
+      {"block_count", "layers"},
+      {"context_length", "context"},
+      {"embedding_length", "hidden"},
+      {"feed_forward_length", "ffn"},
+      {"attention.head_count", "heads"},
+      {"attention.head_count_kv", "kv_heads"},
+      {"attention.key_length", "head_dim"},
+      {"attention.value_length", "head_dim"},
+      {"attention.sliding_window", "window"},
+  };
+  for (const auto& [key, setting] : sizes) {
+    if (tiny.Has(setting))
+      writer.Set(arch + "." + key, static_cast<uint32_t>(tiny.Int(setting)));
+  }
+  writer.Set(arch + ".attention.layer_norm_rms_epsilon", tiny.Float("eps"));
+}
+
+void SetRope(const TinyCase& tiny, const std::string& arch, GgufWriter& writer) {
+  writer.Set(arch + ".rope.freq_base", tiny.Float("theta"));
+  if (!tiny.Has("rope") || tiny.Text("rope") == "llama3")
+    return;
+  writer.Set(arch + ".rope.scaling.type", tiny.Text("rope").c_str());
+  writer.Set(arch + ".rope.scaling.factor", tiny.Float("factor"));
+  if (tiny.Text("rope") != "yarn")
+    return;
+  writer.Set(arch + ".rope.scaling.original_context_length",
+             static_cast<uint32_t>(tiny.Int("original")));
+  writer.Set(arch + ".rope.scaling.yarn_beta_fast", tiny.Float("beta_fast"));
+  writer.Set(arch + ".rope.scaling.yarn_beta_slow", tiny.Float("beta_slow"));
+}
+
+void ReadLine(std::istringstream& words, std::vector<TinyCase>& cases) {
+  std::string kind;
+  words >> kind;
+  if (kind == "case") {
+    words >> cases.emplace_back().name;
+  } else if (kind == "set") {
+    std::string key;
+    words >> key;
+    words >> cases.back().settings[key];
+  } else if (kind == "tokens") {
+    for (int32_t id = 0; words >> id;)
+      cases.back().tokens.push_back(id);
+  } else if (kind == "position") {
+    auto& [position, logits] = cases.back().positions.emplace_back();
+    words >> position;
+    for (float logit = 0.0F; words >> logit;)
+      logits.push_back(logit);
+  }
+}
+
+}  // namespace
+
+std::vector<TinyCase> ReadTinyCases() {
+  std::vector<TinyCase> cases;
+  std::ifstream file("tests/data/arch_golden.txt");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    ReadLine(words, cases);
+  }
+  return cases;
+}
+
+TinyCase FindTinyCase(std::string_view name) {
+  for (TinyCase& tiny : ReadTinyCases()) {
+    if (tiny.name == name)
+      return std::move(tiny);
+  }
+  return {};
+}
+
+std::vector<TinyTensor> TinyTensors(const TinyCase& tiny) {
+  TensorList list(tiny);
+  list.Matrix("token_embd.weight", tiny.Int("vocab"), tiny.Int("hidden"));
+  for (int64_t layer = 0; layer < tiny.Int("layers"); ++layer)
+    list.Block(layer);
+  list.Norm("output_norm.weight", tiny.Int("hidden"));
+  if (tiny.Int("tied") == 0)
+    list.Matrix("output.weight", tiny.Int("vocab"), tiny.Int("hidden"));
+  if (tiny.Has("rope") && tiny.Text("rope") == "llama3")
+    list.tensors.push_back({"rope_freqs.weight", {tiny.Int("head_dim") / 2}, Llama3Factors(tiny)});
+  return list.tensors;
+}
+
+Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors) {
+  const std::string arch = tiny.Text("arch");
+  GgufWriter writer;
+  writer.Set("general.architecture", arch.c_str()).Set("general.name", tiny.name.c_str());
+  SetSizes(tiny, arch, writer);
+  SetRope(tiny, arch, writer);
+  Bytes data;
+  for (const TinyTensor& tensor : tensors) {
+    const uint64_t bytes = tensor.values.size() * sizeof(float);
+    writer.Add({tensor.name, {tensor.shape.rbegin(), tensor.shape.rend()}, 0, bytes});
+    PutRaw(data, tensor.values.data(), bytes);
+    data.resize((data.size() + writer.alignment - 1) / writer.alignment * writer.alignment);
+  }
+  // The writer's data section, made-up bytes of the same layout, is the end of the file.
+  Bytes file = writer.Build();
+  std::memcpy(file.data() + file.size() - data.size(), data.data(), data.size());
+  return file;
+}
+
+}  // namespace tenon::testing

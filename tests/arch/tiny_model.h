@@ -1,0 +1,47 @@
+// Tiny models whose weights come from their names, and reference logits for them.
+//
+// tests/data/arch_golden.txt (scripts/make_arch_golden.py) has each case's hyperparameters, tokens and
+// logits; the GGUF file is made here, as a converter would make it from the reference's weights.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gguf/gguf_writer.h"
+
+namespace tenon::testing {
+
+struct TinyCase {
+  std::string name;
+  std::map<std::string, std::string> settings;  // the file's "set" lines
+  std::vector<int32_t> tokens;
+  std::vector<std::pair<int64_t, std::vector<float>>> positions;  // position, logits [vocab]
+
+  bool Has(const std::string& key) const { return settings.contains(key); }
+  const std::string& Text(const std::string& key) const { return settings.at(key); }
+  int64_t Int(const std::string& key) const { return std::stoll(settings.at(key)); }
+  float Float(const std::string& key) const { return std::stof(settings.at(key)); }
+};
+
+std::vector<TinyCase> ReadTinyCases();
+
+// The case of that name. REQUIRES: there is one.
+TinyCase FindTinyCase(std::string_view name);
+
+struct TinyTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // outermost first
+  std::vector<float> values;   // [product of shape]
+};
+
+// In GGUF's names and layout: llama's query and key rows permuted for pairs (2p, 2p+1), Gemma's norm
+// weights with 1 added, llama3's rotary scaling as the tensor rope_freqs.weight.
+std::vector<TinyTensor> TinyTensors(const TinyCase& tiny);
+
+Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors);
+
+}  // namespace tenon::testing
