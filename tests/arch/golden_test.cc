@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Architectures, ArchGoldenTest,
                          ::testing::Values("llama", "llama_bias_tied", "mistral_window",
                                            "llama_linear", "llama_llama3", "llama_yarn", "qwen2",
                                            "qwen2_yarn", "qwen3", "gemma3", "gemma3_27b"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& tiny) { return tiny.param; });
 
 TEST(ArchGoldenFileTest, EveryCaseIsInTheList) { EXPECT_EQ(ReadTinyCases().size(), 11U); }
 

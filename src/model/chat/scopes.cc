@@ -70,10 +70,10 @@ class Resolver {
   Scope MakeScope(const Frame& frame) {
     Scope scope;
     const int level = frame.symbols->level();
-    for (const auto& [name, symbol] : frame.symbols->table()) {
-      SlotLoad load{frame.function->SlotOf(level, name), symbol.action, {}, name};
+    for (const Symbol& symbol : frame.symbols->table()) {
+      SlotLoad load{frame.function->SlotOf(level, symbol.name), symbol.action, {}, symbol.name};
       if (symbol.action == LoadAction::kAlias)
-        load.source = RefTo(symbol.source_level, name, frame.function);
+        load.source = RefTo(symbol.source_level, symbol.name, frame.function);
       scope.loads.push_back(load);
     }
     return scope;

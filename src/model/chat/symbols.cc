@@ -8,8 +8,8 @@
 namespace tenon::chat {
 namespace {
 
-// Of symbol table entries: half a second of work. Published templates stay below 100000.
-constexpr size_t kMaxCharged = 5'000'000;
+// Of symbol table entries: a tenth of a second of work. Published templates stay below 100000.
+constexpr size_t kMaxCharged = 2'000'000;
 
 // Calls visit(expr) for the expression and all below it.
 template <class Visit>
@@ -97,9 +97,26 @@ void Analysis::Charge(size_t entries) {
     Fail("the template has too many names and branches");
 }
 
+const Symbol* Symbols::Find(int name) const {
+  const auto found =
+      std::lower_bound(table_.begin(), table_.end(), name,
+                       [](const Symbol& symbol, int key) { return symbol.name < key; });
+  return found != table_.end() && found->name == name ? &*found : nullptr;
+}
+
+Symbol& Symbols::Put(const Symbol& symbol) {
+  const auto place =
+      std::lower_bound(table_.begin(), table_.end(), symbol.name,
+                       [](const Symbol& other, int key) { return other.name < key; });
+  if (place == table_.end() || place->name != symbol.name)
+    return *table_.insert(place, symbol);
+  *place = symbol;
+  return *place;
+}
+
 int Symbols::FindLevel(int name) const {
   for (const Symbols* scope = this; scope != nullptr; scope = scope->parent_) {
-    if (scope->table_.count(name) > 0)
+    if (scope->Find(name) != nullptr)
       return scope->level_;
   }
   return -1;
@@ -109,55 +126,53 @@ int Symbols::LevelOf(int name) {
   const int level = FindLevel(name);
   if (level >= 0)
     return level;
-  table_[name] = {LoadAction::kResolve, 0, false};
+  Put({name, LoadAction::kResolve, 0, false});
   return level_;
 }
 
 void Symbols::DeclareParameter(const std::string& name) {
-  table_[analysis_->NameId(name)] = {LoadAction::kParameter, 0, true};
+  Put({analysis_->NameId(name), LoadAction::kParameter, 0, true});
 }
 
 void Symbols::Load(const std::string& name) { LevelOf(analysis_->NameId(name)); }
 
 void Symbols::Store(const std::string& name) {
   const int id = analysis_->NameId(name);
-  const auto found = table_.find(id);
-  if (found != table_.end()) {
-    found->second.stored = true;
+  if (const Symbol* found = Find(id)) {
+    Symbol stored = *found;
+    stored.stored = true;
+    Put(stored);
     return;
   }
   const int outer = parent_ != nullptr ? parent_->FindLevel(id) : -1;
-  table_[id] = {outer >= 0 ? LoadAction::kAlias : LoadAction::kUnset, outer, true};
+  Put({id, outer >= 0 ? LoadAction::kAlias : LoadAction::kUnset, outer, true});
 }
 
-Symbols Symbols::Branch() const {
-  analysis_->Charge(table_.size() + 1);
-  return *this;
+std::vector<Symbols> Symbols::Branches(size_t count) const {
+  analysis_->Charge(count * (table_.size() + 1));
+  return std::vector<Symbols>(count, *this);
 }
 
 // After an `if`: a name stored in some branch only keeps its outer value in the others.
 void Symbols::Merge(const std::vector<Symbols>& branches) {
-  std::set<int> stored;
+  std::vector<int> stored;
   for (const Symbols& branch : branches) {
-    for (const auto& [name, symbol] : branch.table_) {
-      if (symbol.stored)
-        stored.insert(name);
+    for (const Symbol& symbol : branch.table_) {
+      const Symbol* own = Find(symbol.name);
+      if (symbol.stored && (own == nullptr || !own->stored))
+        stored.push_back(symbol.name);
     }
   }
-  for (const auto& [name, symbol] : table_) {
-    if (symbol.stored)
-      stored.erase(name);
-  }
   for (const Symbols& branch : branches) {
-    for (const auto& [name, symbol] : branch.table_) {
-      const bool was_stored = table_[name].stored;
-      table_[name] = symbol;
-      table_[name].stored |= was_stored;
+    for (const Symbol& symbol : branch.table_) {
+      const Symbol* own = Find(symbol.name);
+      const bool was_stored = own != nullptr && own->stored;
+      Put(symbol).stored |= was_stored;
     }
   }
   for (const int name : stored) {
     const int outer = parent_ != nullptr ? parent_->FindLevel(name) : -1;
-    table_[name] = {outer >= 0 ? LoadAction::kAlias : LoadAction::kResolve, outer, true};
+    Put({name, outer >= 0 ? LoadAction::kAlias : LoadAction::kResolve, outer, true});
   }
 }
 
@@ -216,7 +231,7 @@ void Symbols::AnalyzeStatement(const Statement& statement) {
 void Symbols::AnalyzeIf(const Statement& statement) {
   // The conditions after the first share one branch, as the list of elifs does in jinja2's tree.
   AnalyzeExpr(statement.branches[0].test.get());
-  std::vector<Symbols> branches(3, Branch());
+  std::vector<Symbols> branches = Branches(3);
   branches[0].AnalyzeBody(statement.branches[0].body);
   for (size_t i = 1; i < statement.branches.size(); ++i) {
     const auto& branch = statement.branches[i];
@@ -225,7 +240,7 @@ void Symbols::AnalyzeIf(const Statement& statement) {
       continue;
     }
     branches[1].AnalyzeExpr(branch.test.get());
-    std::vector<Symbols> inner(2, branches[1].Branch());
+    std::vector<Symbols> inner = branches[1].Branches(2);
     inner[0].AnalyzeBody(branch.body);
     branches[1].Merge(inner);
   }

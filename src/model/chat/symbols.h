@@ -1,7 +1,6 @@
 // Symbols: the names one scope reads and writes, and where each comes from.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,6 +25,7 @@ class Analysis {
 };
 
 struct Symbol {
+  int name = 0;
   LoadAction action = LoadAction::kUnset;
   int source_level = 0;  // kAlias
   bool stored = false;
@@ -37,7 +37,7 @@ class Symbols {
       : analysis_(&analysis), level_(level), parent_(parent) {}
 
   int level() const { return level_; }
-  const std::map<int, Symbol>& table() const { return table_; }
+  const std::vector<Symbol>& table() const { return table_; }
   // The level of the scope whose variable the name is. A name nobody has read yet becomes one.
   int LevelOf(int name);
 
@@ -51,18 +51,20 @@ class Symbols {
 
  private:
   int FindLevel(int name) const;  // -1 if no scope knows it
+  const Symbol* Find(int name) const;
+  Symbol& Put(const Symbol& symbol);  // adds it or takes the place of the one with its name
   void Load(const std::string& name);
   void Store(const std::string& name);
   void AnalyzeStatement(const Statement& statement);
   void AnalyzeIf(const Statement& statement);
   void AnalyzeTarget(const Expr* target);
-  Symbols Branch() const;
+  std::vector<Symbols> Branches(size_t count) const;
   void Merge(const std::vector<Symbols>& branches);
 
   Analysis* analysis_;
   int level_;
   const Symbols* parent_;
-  std::map<int, Symbol> table_;
+  std::vector<Symbol> table_;  // by name: flat, as every branch copies it
 };
 
 // The names among `names` that the body reads before it assigns to them.
