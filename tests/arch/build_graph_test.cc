@@ -68,17 +68,17 @@ TEST_P(NeededTensorTest, WrongShapeIsNamedWithBothShapes) {
   EXPECT_THAT(error, HasSubstr(fmt::format("{}]", right.back())));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Architectures, NeededTensorTest,
-    ::testing::Values(TensorOf{"llama", "token_embd.weight"}, TensorOf{"llama", "blk.0.attn_norm.weight"},
-                      TensorOf{"llama", "blk.1.attn_v.weight"},
-                      TensorOf{"llama", "blk.1.ffn_down.weight"},
-                      TensorOf{"llama", "output_norm.weight"},
-                      TensorOf{"qwen2", "blk.1.attn_output.weight"},
-                      TensorOf{"qwen3", "blk.0.attn_q_norm.weight"},
-                      TensorOf{"qwen3", "blk.1.attn_k_norm.weight"},
-                      TensorOf{"gemma3", "blk.6.post_attention_norm.weight"},
-                      TensorOf{"gemma3", "blk.2.post_ffw_norm.weight"}));
+INSTANTIATE_TEST_SUITE_P(Architectures, NeededTensorTest,
+                         ::testing::Values(TensorOf{"llama", "token_embd.weight"},
+                                           TensorOf{"llama", "blk.0.attn_norm.weight"},
+                                           TensorOf{"llama", "blk.1.attn_v.weight"},
+                                           TensorOf{"llama", "blk.1.ffn_down.weight"},
+                                           TensorOf{"llama", "output_norm.weight"},
+                                           TensorOf{"qwen2", "blk.1.attn_output.weight"},
+                                           TensorOf{"qwen3", "blk.0.attn_q_norm.weight"},
+                                           TensorOf{"qwen3", "blk.1.attn_k_norm.weight"},
+                                           TensorOf{"gemma3", "blk.6.post_attention_norm.weight"},
+                                           TensorOf{"gemma3", "blk.2.post_ffw_norm.weight"}));
 
 // Tensors that may be absent are checked where they are present.
 class OptionalTensorTest : public ::testing::TestWithParam<TensorOf> {};

@@ -1,7 +1,8 @@
 // Tiny models whose weights come from their names, and reference logits for them.
 //
-// tests/data/arch_golden.txt (scripts/make_arch_golden.py) has each case's hyperparameters, tokens and
-// logits; the GGUF file is made here, as a converter would make it from the reference's weights.
+// tests/data/arch_golden.txt (scripts/make_arch_golden.py) has each case's hyperparameters, tokens
+// and logits; the GGUF file is made here, as a converter would make it from the reference's
+// weights.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ struct TinyTensor {
   std::vector<float> values;   // [product of shape]
 };
 
-// In GGUF's names and layout: llama's query and key rows permuted for pairs (2p, 2p+1), Gemma's norm
-// weights with 1 added, llama3's rotary scaling as the tensor rope_freqs.weight.
+// In GGUF's names and layout: llama's query and key rows permuted for pairs (2p, 2p+1), Gemma's
+// norm weights with 1 added, llama3's rotary scaling as the tensor rope_freqs.weight.
 std::vector<TinyTensor> TinyTensors(const TinyCase& tiny);
 
 Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors);

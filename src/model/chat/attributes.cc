@@ -14,14 +14,17 @@
 namespace tenon::chat {
 namespace {
 
+// Of every Python object, and of its functions.
 constexpr std::string_view kObjectInternals[] = {
-    "__class__",  "__delattr__", "__dir__",           "__doc__",    "__eq__",
-    "__format__", "__ge__",      "__getattribute__",  "__gt__",     "__hash__",
-    "__init__",   "__le__",      "__init_subclass__", "__lt__",     "__ne__",
-    "__new__",    "__reduce__",  "__reduce_ex__",     "__repr__",   "__setattr__",
-    "__sizeof__", "__str__",     "__subclasshook__",  "__module__", "__dict__",
-    "__globals__", "__code__",   "__call__",          "__self__",   "__func__",
+    "__class__",  "__delattr__", "__dir__",           "__doc__",  "__eq__",
+    "__format__", "__ge__",      "__getattribute__",  "__gt__",   "__hash__",
+    "__init__",   "__le__",      "__init_subclass__", "__lt__",   "__ne__",
+    "__new__",    "__reduce__",  "__reduce_ex__",     "__repr__", "__setattr__",
+    "__sizeof__", "__str__",     "__subclasshook__",
 };
+constexpr std::string_view kFunctionInternals[] = {"__call__", "__code__",    "__dict__",
+                                                   "__func__", "__globals__", "__module__",
+                                                   "__name__", "__self__"};
 constexpr std::string_view kListMutators[] = {"append", "clear", "extend", "insert",
                                               "pop",    "remove", "reverse", "sort"};
 constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
@@ -33,6 +36,10 @@ bool IsOneOf(std::string_view name, std::span<const std::string_view> names) {
 // What Python would find but the sandbox does not hand out.
 bool IsUnsafe(const Value& object, std::string_view name) {
   if (name.substr(0, 2) == "__" && IsOneOf(name, kObjectInternals))
+    return true;
+  const bool function =
+      object.Is(Kind::kFunction) || object.Is(Kind::kMethod) || object.Is(Kind::kMacro);
+  if (function && IsOneOf(name, kFunctionInternals))
     return true;
   return (object.Is(Kind::kList) && IsOneOf(name, kListMutators)) ||
          (object.Is(Kind::kDict) && IsOneOf(name, kDictMutators));
