@@ -15,7 +15,9 @@ Result<std::span<const std::byte>> ByteReader::ReadBytes(uint64_t count, std::st
   return taken;
 }
 
-std::string ByteReader::Where() const { return WhereAt(offset_); }
+std::string ByteReader::Where() const {
+  return WhereAt(offset_);
+}
 
 std::string ByteReader::WhereAt(size_t offset) const {
   return fmt::format("{}: offset {}", name_, offset);

@@ -9,8 +9,8 @@ namespace tenon {
 
 }  // namespace tenon
 
-#define TENON_CHECK(condition)                                     \
-  do {                                                             \
-    if (!(condition)) [[unlikely]]                                 \
-      ::tenon::CheckFailed(#condition, __FILE__, __LINE__);        \
+#define TENON_CHECK(condition)                              \
+  do {                                                      \
+    if (!(condition)) [[unlikely]]                          \
+      ::tenon::CheckFailed(#condition, __FILE__, __LINE__); \
   } while (false)

@@ -60,7 +60,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-MappedFile::~MappedFile() { Close(); }
+MappedFile::~MappedFile() {
+  Close();
+}
 
 void MappedFile::Close() {
   if (data_ != nullptr)

@@ -27,7 +27,8 @@ class MappedFile {
   size_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // Copies out.size() bytes at `offset` by pread: their pages do not count as this process's memory.
+  // Copies out.size() bytes at `offset` by pread: their pages do not count as this process's
+  // memory.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
 
   // Tells the system that the mapped range will not be read again soon, so that its pages leave

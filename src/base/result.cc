@@ -24,6 +24,8 @@ std::string_view ErrorCodeName(ErrorCode code) {
   return "unknown";
 }
 
-std::string Error::ToString() const { return where.empty() ? message : where + ": " + message; }
+std::string Error::ToString() const {
+  return where.empty() ? message : where + ": " + message;
+}
 
 }  // namespace tenon

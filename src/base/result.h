@@ -107,10 +107,10 @@ using Status = Result<void>;
 #define TENON_CONCAT(a, b) TENON_CONCAT_INNER(a, b)
 
 // Leaves the function with the error of `expr` (a Result of any type), if it has one.
-#define TENON_RETURN_IF_ERROR(expr)                                     \
-  do {                                                                  \
-    if (auto tenon_status = (expr); !tenon_status.ok()) [[unlikely]]    \
-      return std::move(tenon_status).error();                           \
+#define TENON_RETURN_IF_ERROR(expr)                                  \
+  do {                                                               \
+    if (auto tenon_status = (expr); !tenon_status.ok()) [[unlikely]] \
+      return std::move(tenon_status).error();                        \
   } while (false)
 
 // TENON_ASSIGN_OR_RETURN(auto x, Make()): x is the value, or the function leaves with the error.

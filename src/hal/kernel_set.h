@@ -27,9 +27,9 @@ inline constexpr int64_t kActivationGroup = 16;
 inline constexpr int64_t kKvBlockTokens = 32;
 
 // How a weight matrix [rows, k] lies in memory after packing: panels of 16 rows, each panel a
-// sequence of k-blocks in ascending k, so that a kernel reads one straight stream. Rows past the end
-// are zero. For all quantized kinds a k-block covers 32 values of k (`step` s = 0..7 below covers
-// k = 4s..4s+3, byte r*4+j of a step belongs to row r and k = 4s+j):
+// sequence of k-blocks in ascending k, so that a kernel reads one straight stream. Rows past the
+// end are zero. For all quantized kinds a k-block covers 32 values of k (`step` s = 0..7 below
+// covers k = 4s..4s+3, byte r*4+j of a step belongs to row r and k = 4s+j):
 //
 //   kU4..., kCodebook4:  4 vectors of 64 bytes; vector v holds step v in its low nibbles and step
 //                        v+4 in its high nibbles (so low nibbles are k 0..15, high are k 16..31)
@@ -40,20 +40,22 @@ inline constexpr int64_t kKvBlockTokens = 32;
 //
 // A value is d*q + m; kinds without minima use m = -zero*d with a fixed zero point:
 enum class PackedKind : uint8_t {
-  kF32,          // per k: 16 floats
-  kF16,          // per k: 16 f16
-  kBF16,         // per k: 16 bf16
-  kU4S32,        // q 0..15, zero point 8:  288 bytes   (Q4_0)
-  kU4S32M,       // q 0..15, minima:        320 bytes   (Q4_1, Q4_K)
-  kU4S16M,       // q 0..15, minima:        384 bytes   (Q2_K, Q3_K)
-  kCodebook4S32, // d*codebook[q]:          320 bytes   (IQ4_NL, IQ4_XS, MXFP4); scales are float
-  kU8S32,        // q 0..255, zero point 128: 544 bytes (Q8_0, Q5_0)
-  kU8S32M,       // q 0..255, minima:         576 bytes (Q5_1, Q5_K)
-  kU8S16,        // q 0..255, zero point 128: 576 bytes (Q6_K)
+  kF32,           // per k: 16 floats
+  kF16,           // per k: 16 f16
+  kBF16,          // per k: 16 bf16
+  kU4S32,         // q 0..15, zero point 8:  288 bytes   (Q4_0)
+  kU4S32M,        // q 0..15, minima:        320 bytes   (Q4_1, Q4_K)
+  kU4S16M,        // q 0..15, minima:        384 bytes   (Q2_K, Q3_K)
+  kCodebook4S32,  // d*codebook[q]:          320 bytes   (IQ4_NL, IQ4_XS, MXFP4); scales are float
+  kU8S32,         // q 0..255, zero point 128: 544 bytes (Q8_0, Q5_0)
+  kU8S32M,        // q 0..255, minima:         576 bytes (Q5_1, Q5_K)
+  kU8S16,         // q 0..255, zero point 128: 576 bytes (Q6_K)
 };
 inline constexpr int kPackedKindCount = 10;
 
-inline constexpr bool IsQuantizedKind(PackedKind kind) { return kind >= PackedKind::kU4S32; }
+inline constexpr bool IsQuantizedKind(PackedKind kind) {
+  return kind >= PackedKind::kU4S32;
+}
 
 // Bytes of one k-block of a panel: 32 values of k for quantized kinds, one value of k otherwise.
 inline constexpr int64_t PackedBlockBytes(PackedKind kind) {
@@ -70,13 +72,20 @@ inline constexpr int64_t PackedPanelBytes(PackedKind kind, int64_t k) {
 //   int8  q[k]            round-to-nearest-even of x / scale, within -127..127
 //   float scale[k / 16]   max|x| / 127 of the group; 0 for an all-zero group
 //   float sum[k / 16]     scale[g] * (sum of q in the group), for the weights' minima
-inline constexpr int64_t ActivationRowBytes(int64_t k) { return k + k / kActivationGroup * 8; }
-inline constexpr int64_t ActivationScaleOffset(int64_t k) { return k; }
-inline constexpr int64_t ActivationSumOffset(int64_t k) { return k + k / kActivationGroup * 4; }
+inline constexpr int64_t ActivationRowBytes(int64_t k) {
+  return k + k / kActivationGroup * 8;
+}
+inline constexpr int64_t ActivationScaleOffset(int64_t k) {
+  return k;
+}
+inline constexpr int64_t ActivationSumOffset(int64_t k) {
+  return k + k / kActivationGroup * 4;
+}
 
 // One panel times `tokens` activation rows: out[t][r] = sum over k of w[r][k] * x[t][k].
 // Quantized kinds: for each group of 16 in ascending k, with the exact integer dot product i,
-//   acc = fma(d * scale, float(i), acc);  acc = fma(m, sum, acc)      (m as above, zero point included)
+//   acc = fma(d * scale, float(i), acc);  acc = fma(m, sum, acc)      (m as above, zero point
+//   included)
 // (kCodebook4S32 has no minimum term.) Float kinds: acc = fma(w, x, acc) in ascending k.
 struct GemmArgs {
   const std::byte* panel;        // one packed panel, PackedPanelBytes(kind, k)
@@ -110,7 +119,9 @@ using RopeFn = void (*)(float* x, const float* cos, const float* sin, int64_t pa
 // Element type of a KV cache.
 enum class KvType : uint8_t { kF32, kF16, kBF16 };
 inline constexpr int kKvTypeCount = 3;
-inline constexpr int64_t KvTypeBytes(KvType type) { return type == KvType::kF32 ? 4 : 2; }
+inline constexpr int64_t KvTypeBytes(KvType type) {
+  return type == KvType::kF32 ? 4 : 2;
+}
 
 // Within one block of one layer and one KV head: keys lie transposed, [head_dim][kKvBlockTokens],
 // values [kKvBlockTokens][head_dim]. Conversion to 16 bits rounds to nearest even.
@@ -131,15 +142,15 @@ using KvStoreFn = void (*)(const KvStoreArgs& args);
 // dot products accumulate over ascending d, value sums over ascending j, all by fma in float. The
 // 32 exp of a block are halved as in RmsNormFn, unseen keys counting 0; l = fma(l, c, that sum).
 struct AttentionArgs {
-  const float* query;  // [heads, head_dim], heads consecutive
-  int64_t heads;       // query heads of this KV head, >= 1
-  int64_t head_dim;    // a multiple of 8, at most 256
-  const std::byte* keys;     // this layer's and head's keys in block 0 of the pool
-  const std::byte* values;   // same for values
-  int64_t block_stride;      // bytes from a block to the next one in the pool
+  const float* query;          // [heads, head_dim], heads consecutive
+  int64_t heads;               // query heads of this KV head, >= 1
+  int64_t head_dim;            // a multiple of 8, at most 256
+  const std::byte* keys;       // this layer's and head's keys in block 0 of the pool
+  const std::byte* values;     // same for values
+  int64_t block_stride;        // bytes from a block to the next one in the pool
   const int32_t* block_table;  // [(end + 31) / 32] pool block of each of the sequence's blocks
-  int64_t begin;             // first key seen (sliding window), 0 <= begin < end
-  int64_t end;               // one past the last key seen
+  int64_t begin;               // first key seen (sliding window), 0 <= begin < end
+  int64_t end;                 // one past the last key seen
   float scale;
   float softcap;  // 0: none
   float* out;     // [heads, head_dim]
@@ -154,10 +165,10 @@ struct KernelSet {
   BinaryFn add;
   BinaryFn mul;
   ScaleFn scale;
-  UnaryFn silu;        // x / (1 + exp(-x))
-  UnaryFn gelu;        // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-  BinaryFn silu_mul;   // silu(a) * b, the same floats as silu then mul
-  BinaryFn gelu_mul;   // gelu(a) * b
+  UnaryFn silu;       // x / (1 + exp(-x))
+  UnaryFn gelu;       // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+  BinaryFn silu_mul;  // silu(a) * b, the same floats as silu then mul
+  BinaryFn gelu_mul;  // gelu(a) * b
   RopeFn rope_interleaved;
   RopeFn rope_half;
   KvStoreFn kv_store[kKvTypeCount];

@@ -12,18 +12,18 @@ enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
 // Rotary position embedding (arXiv 2104.09864) and its context extensions (linear: 2306.15595,
 // YaRN: 2309.00071; llama3: the "rope_type": "llama3" rule of Llama 3.1).
 struct RopeConfig {
-  float base = 10000.0F;      // theta
-  int64_t rotary_dim = 0;     // leading values of a head that are rotated, even
-  bool interleaved = false;   // pairs (2p, 2p+1) as GGUF's llama family; else (p, p + rotary_dim/2)
+  float base = 10000.0F;     // theta
+  int64_t rotary_dim = 0;    // leading values of a head that are rotated, even
+  bool interleaved = false;  // pairs (2p, 2p+1) as GGUF's llama family; else (p, p + rotary_dim/2)
   RopeScaling scaling = RopeScaling::kNone;
-  float factor = 1.0F;               // context extension: positions or frequencies divided by it
-  int64_t original_context = 0;      // context the model was trained with (yarn, llama3)
-  float low_freq_factor = 1.0F;      // llama3
-  float high_freq_factor = 4.0F;     // llama3
-  float beta_fast = 32.0F;           // yarn
-  float beta_slow = 1.0F;            // yarn
-  float ext_factor = 1.0F;           // yarn: share of extrapolation mixing
-  float attention_factor = 0.0F;     // yarn: magnitude of cos and sin; 0: 1 + 0.1 ln(factor)
+  float factor = 1.0F;            // context extension: positions or frequencies divided by it
+  int64_t original_context = 0;   // context the model was trained with (yarn, llama3)
+  float low_freq_factor = 1.0F;   // llama3
+  float high_freq_factor = 4.0F;  // llama3
+  float beta_fast = 32.0F;        // yarn
+  float beta_slow = 1.0F;         // yarn
+  float ext_factor = 1.0F;        // yarn: share of extrapolation mixing
+  float attention_factor = 0.0F;  // yarn: magnitude of cos and sin; 0: 1 + 0.1 ln(factor)
 
   bool operator==(const RopeConfig&) const = default;
 };

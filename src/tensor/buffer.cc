@@ -9,8 +9,8 @@ Result<Buffer> Buffer::Allocate(size_t size) {
   Buffer buffer;
   if (size == 0)
     return buffer;
-  void* data =
-      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) {
     return MakeError(ErrorCode::kResourceExhausted,
                      fmt::format("the system refused {} bytes of memory", size));

@@ -40,7 +40,9 @@ static_assert(TableIsInOrder(), "GetDTypeInfo indexes the table by the enum's va
 
 }  // namespace
 
-const DTypeInfo& GetDTypeInfo(DType dtype) { return kTable[static_cast<size_t>(dtype)]; }
+const DTypeInfo& GetDTypeInfo(DType dtype) {
+  return kTable[static_cast<size_t>(dtype)];
+}
 
 std::optional<DType> FindDType(std::string_view name) {
   for (const DTypeInfo& info : kTable) {

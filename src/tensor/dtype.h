@@ -42,11 +42,15 @@ struct DTypeInfo {
 
 // The row of `dtype`.
 const DTypeInfo& GetDTypeInfo(DType dtype);
-inline std::string_view DTypeName(DType dtype) { return GetDTypeInfo(dtype).name; }
+inline std::string_view DTypeName(DType dtype) {
+  return GetDTypeInfo(dtype).name;
+}
 std::optional<DType> FindDType(std::string_view name);
 
 // Bytes of `elements` consecutive values. REQUIRES: elements is a multiple of the block.
 int64_t DTypeRowBytes(DType dtype, int64_t elements);
-inline bool IsQuantized(DType dtype) { return GetDTypeInfo(dtype).block_elements > 1; }
+inline bool IsQuantized(DType dtype) {
+  return GetDTypeInfo(dtype).block_elements > 1;
+}
 
 }  // namespace tenon

@@ -38,7 +38,8 @@ void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
   ASSERT_EQ(a.size(), b.size());
   ASSERT_FALSE(a.empty());
   for (size_t i = 0; i < a.size(); ++i)
-    ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(float)), 0) << "logit " << i << ": " << a[i] << " and " << b[i];
+    ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(float)), 0)
+        << "logit " << i << ": " << a[i] << " and " << b[i];
 }
 
 class DeterminismTest : public testing::TestWithParam<const char*> {};

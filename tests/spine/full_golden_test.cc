@@ -10,8 +10,8 @@ namespace tenon {
 namespace {
 
 struct Agreement {
-  double top1 = 0.0;     // share of positions with the reference's best token
-  double kl = 0.0;       // mean, over the reference's 64 best tokens and the rest as one
+  double top1 = 0.0;       // share of positions with the reference's best token
+  double kl = 0.0;         // mean, over the reference's 64 best tokens and the rest as one
   double max_error = 0.0;  // of the reference's best 64 logits
 };
 
@@ -51,8 +51,8 @@ double Divergence(std::span<const float> logits, const GoldenFile& file, size_t 
     const size_t at = position * file.top + i;
     const double p = std::exp(static_cast<double>(file.top_logits[at]) -
                               static_cast<double>(file.log_sum_exp[position]));
-    const double q = std::exp(
-        static_cast<double>(logits[static_cast<size_t>(file.top_ids[at])]) - model_normalizer);
+    const double q = std::exp(static_cast<double>(logits[static_cast<size_t>(file.top_ids[at])]) -
+                              model_normalizer);
     kl += p * std::log(p / q);
     reference_rest -= p;
     model_rest -= q;
@@ -132,13 +132,15 @@ TEST_P(FullGoldenTest, AgreesWithTransformers) {
 
 // Reference: the order of sums alone differs. Fast: bounds for SmolLM2 are those the project set
 // itself on WikiText; Gemma's weights are of five formats down to 4 bits.
-INSTANTIATE_TEST_SUITE_P(
-    Models, FullGoldenTest,
-    testing::Values(
-        FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz", Precision::kReference, 0.999, 1e-6},
-        FullGoldenCase{kGemma, "golden-gemma-3-270m.npz", Precision::kReference, 0.999, 1e-6},
-        FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz", Precision::kFast, 0.97, 2e-3},
-        FullGoldenCase{kGemma, "golden-gemma-3-270m.npz", Precision::kFast, 0.95, 1e-2}));
+INSTANTIATE_TEST_SUITE_P(Models, FullGoldenTest,
+                         testing::Values(FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz",
+                                                        Precision::kReference, 0.999, 1e-6},
+                                         FullGoldenCase{kGemma, "golden-gemma-3-270m.npz",
+                                                        Precision::kReference, 0.999, 1e-6},
+                                         FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz",
+                                                        Precision::kFast, 0.97, 2e-3},
+                                         FullGoldenCase{kGemma, "golden-gemma-3-270m.npz",
+                                                        Precision::kFast, 0.95, 1e-2}));
 
 }  // namespace
 }  // namespace tenon

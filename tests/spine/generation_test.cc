@@ -1,6 +1,7 @@
 // Requests on a real model: limits, stops, seeds, prefix reuse.
-#include "frontend/session/chat_prompt.h"
 #include "frontend/session/generation.h"
+
+#include "frontend/session/chat_prompt.h"
 #include "test_model.h"
 
 namespace tenon {
@@ -28,7 +29,8 @@ std::string MustGenerate(Model& model, const GenerationRequest& request) {
 
 TEST(GenerationTest, KnowsTheCapitalOfFrance) {
   TENON_LOAD_OR_SKIP(model, kSmolLm, SmallOptions());
-  EXPECT_TRUE(MustGenerate(*model, Greedy(*model, "The capital of France is", 4)).starts_with(" Paris"));
+  EXPECT_TRUE(
+      MustGenerate(*model, Greedy(*model, "The capital of France is", 4)).starts_with(" Paris"));
 }
 
 TEST(GenerationTest, APromptThatDoesNotFitIsRefusedWithBothNumbers) {

@@ -1,6 +1,7 @@
 // Logits in reference mode against transformers in fp32 on the same weights (scripts/
-// make_logit_golden.py). Both compute in float but sum in other orders: the tolerance is what rounding
-// of 2^-24 gives over some thousands of additions in each of up to 30 layers, on logits near 30.
+// make_logit_golden.py). Both compute in float but sum in other orders: the tolerance is what
+// rounding of 2^-24 gives over some thousands of additions in each of up to 30 layers, on logits
+// near 30.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -94,7 +95,8 @@ TEST_P(GoldenTest, ReferenceLogits) {
               expected.top.front().first);
     EXPECT_NEAR(LogSumExpOf(row_logits), expected.log_sum_exp, kMaxTolerance);
     for (const auto& [id, logit] : expected.top) {
-      const double error = std::abs(static_cast<double>(row_logits[static_cast<size_t>(id)]) - logit);
+      const double error =
+          std::abs(static_cast<double>(row_logits[static_cast<size_t>(id)]) - logit);
       worst = std::max(worst, error);
       sum += error;
       count += 1.0;

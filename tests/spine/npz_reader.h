@@ -1,5 +1,5 @@
-// Arrays of a NumPy .npz archive: for reference logits. Little-endian, C order, as NumPy writes them
-// (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
+// Arrays of a NumPy .npz archive: for reference logits. Little-endian, C order, as NumPy writes
+// them (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ class NpzReader {
   template <class T>
   std::vector<T> Read(const std::string& name, std::vector<size_t>& shape) {
     const std::string bytes = Member(name + ".npy");
-    const size_t header_size = 10 + static_cast<uint8_t>(bytes[8]) + 256U * static_cast<uint8_t>(bytes[9]);
+    const size_t header_size =
+        10 + static_cast<uint8_t>(bytes[8]) + 256U * static_cast<uint8_t>(bytes[9]);
     const std::string header = bytes.substr(10, header_size - 10);
     shape = Shape(header);
     size_t count = 1;

@@ -40,10 +40,10 @@ inline std::filesystem::path TestDataFile(const std::string& name) {
 }
 
 // Skips the test, naming what is missing, when the store lacks the model.
-#define TENON_LOAD_OR_SKIP(variable, name, options)                           \
-  auto variable = LoadTestModel(name, options);                               \
-  if (variable == nullptr)                                                    \
-    GTEST_SKIP() << "the model " << (name) << " is not in the store; `tenon pull " << (name) << "`"
+#define TENON_LOAD_OR_SKIP(variable, name, options) \
+  auto variable = LoadTestModel(name, options);     \
+  if (variable == nullptr)                          \
+  GTEST_SKIP() << "the model " << (name) << " is not in the store; `tenon pull " << (name) << "`"
 
 // A prompt of `count` ids that looks like nothing in particular, the same for the same seed.
 inline std::vector<int32_t> MadeUpTokens(int64_t count, uint32_t seed) {

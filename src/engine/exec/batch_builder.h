@@ -1,5 +1,5 @@
-// BatchBuilder: gathers the tokens of one step. Owns the arrays that a Batch points into; reused from
-// step to step without allocating once warm. One thread.
+// BatchBuilder: gathers the tokens of one step. Owns the arrays that a Batch points into; reused
+// from step to step without allocating once warm. One thread.
 #pragma once
 
 #include <cstdint>

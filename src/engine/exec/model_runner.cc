@@ -37,8 +37,7 @@ ModelRunner::ModelRunner(Graph graph, const WeightSource& source, const KernelSe
 Result<std::unique_ptr<ModelRunner>> ModelRunner::Prepare(Graph graph, const WeightSource& source,
                                                           const KernelSet& kernels,
                                                           const RunnerOptions& options) {
-  std::unique_ptr<ModelRunner> runner(
-      new ModelRunner(std::move(graph), source, kernels, options));
+  std::unique_ptr<ModelRunner> runner(new ModelRunner(std::move(graph), source, kernels, options));
   runner->optimized_graph_ = runner->source_graph_;
   TENON_ASSIGN_OR_RETURN(runner->report_, Optimize(runner->optimized_graph_, options.passes));
   TENON_ASSIGN_OR_RETURN(
@@ -46,9 +45,9 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Prepare(Graph graph, const Wei
       WeightStore::Prepare(source, ExecutionPlan::WeightNames(runner->optimized_graph_), kernels,
                            options.passes.activations));
   TENON_RETURN_IF_ERROR(runner->PrepareKv());
-  TENON_ASSIGN_OR_RETURN(
-      runner->plan_, ExecutionPlan::Compile(runner->optimized_graph_, source, runner->weights_,
-                                            runner->kernels_, options.plan));
+  TENON_ASSIGN_OR_RETURN(runner->plan_,
+                         ExecutionPlan::Compile(runner->optimized_graph_, source, runner->weights_,
+                                                runner->kernels_, options.plan));
   return runner;
 }
 
@@ -56,9 +55,8 @@ Status ModelRunner::PrepareKv() {
   kv_config_.type = options_.plan.kv_type;
   const int64_t blocks = BlocksFor(options_.kv_tokens);
   if (blocks > std::numeric_limits<int32_t>::max()) {
-    return InvalidArgument(fmt::format("{} tokens of context need too many blocks",
-                                       options_.kv_tokens),
-                           "context");
+    return InvalidArgument(
+        fmt::format("{} tokens of context need too many blocks", options_.kv_tokens), "context");
   }
   kv_config_.blocks = static_cast<int32_t>(blocks);
   for (const Op& op : optimized_graph_.ops()) {
@@ -67,8 +65,8 @@ Status ModelRunner::PrepareKv() {
       continue;
     kv_config_.layers = std::max(kv_config_.layers, static_cast<int32_t>(attention->layer) + 1);
     const bool first = kv_config_.kv_heads == 0;
-    if (!first && (kv_config_.kv_heads != attention->kv_heads ||
-                   kv_config_.head_dim != attention->head_dim))
+    if (!first &&
+        (kv_config_.kv_heads != attention->kv_heads || kv_config_.head_dim != attention->head_dim))
       return Unsupported("layers with different numbers or sizes of KV heads", op.name);
     kv_config_.kv_heads = static_cast<int32_t>(attention->kv_heads);
     kv_config_.head_dim = static_cast<int32_t>(attention->head_dim);
@@ -90,16 +88,16 @@ Status ModelRunner::Load(ThreadPool& pool, int64_t available_bytes) {
   pool_ = &pool;
   const MemoryNeeds needs = Needs(pool.threads());
   if (available_bytes > 0 && needs.total() > available_bytes) {
-    return MakeError(ErrorCode::kResourceExhausted,
-                     fmt::format("the model needs {} bytes ({} weights, {} KV cache, {} workspace), "
-                                 "{} are available; a smaller context (-c) or batch (-b) needs less",
-                                 needs.total(), needs.weights, needs.kv, needs.workspace,
-                                 available_bytes));
+    return MakeError(
+        ErrorCode::kResourceExhausted,
+        fmt::format("the model needs {} bytes ({} weights, {} KV cache, {} workspace), "
+                    "{} are available; a smaller context (-c) or batch (-b) needs less",
+                    needs.total(), needs.weights, needs.kv, needs.workspace, available_bytes));
   }
   TENON_RETURN_IF_ERROR(weights_.Load(source_, pool));
   // Compiled again: vectors and rotary factors have addresses only now.
-  TENON_ASSIGN_OR_RETURN(plan_, ExecutionPlan::Compile(optimized_graph_, source_, weights_, kernels_,
-                                                       options_.plan));
+  TENON_ASSIGN_OR_RETURN(
+      plan_, ExecutionPlan::Compile(optimized_graph_, source_, weights_, kernels_, options_.plan));
   return ReserveMemory();
 }
 
@@ -138,9 +136,9 @@ Status ModelRunner::CheckBatch(const Batch& batch) const {
                              "positions");
     }
     if (batch.tokens[i] < 0 || batch.tokens[i] >= vocab_size()) {
-      return InvalidArgument(fmt::format("token id {} is outside the vocabulary of {}",
-                                         batch.tokens[i], vocab_size()),
-                             "tokens");
+      return InvalidArgument(
+          fmt::format("token id {} is outside the vocabulary of {}", batch.tokens[i], vocab_size()),
+          "tokens");
     }
   }
   for (int32_t row : batch.output_rows) {

@@ -1,9 +1,10 @@
-// ModelRunner: one model ready to run: its optimised graph, packed weights, plan, KV pool and working
-// memory. A step takes a ragged batch of tokens and gives logits.
+// ModelRunner: one model ready to run: its optimised graph, packed weights, plan, KV pool and
+// working memory. A step takes a ragged batch of tokens and gives logits.
 //
-// Prepare decides everything and reads no weights, so that needs can be told before memory is spent;
-// Load reserves and touches all memory, so that no later request can fail for lack of it. Owns all
-// but the WeightSource and the ThreadPool, which must outlive it. Threading: Step from one thread.
+// Prepare decides everything and reads no weights, so that needs can be told before memory is
+// spent; Load reserves and touches all memory, so that no later request can fail for lack of it.
+// Owns all but the WeightSource and the ThreadPool, which must outlive it. Threading: Step from one
+// thread.
 #pragma once
 
 #include <cstdint>

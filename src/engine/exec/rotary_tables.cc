@@ -38,11 +38,11 @@ double YarnPair(const RopeParams& rope, double rotations) {
 
 double YarnFrequency(const RopeParams& rope, double frequency, int64_t pair) {
   const double low = std::max(std::floor(YarnPair(rope, rope.beta_fast)), 0.0);
-  const double high = std::min(std::ceil(YarnPair(rope, rope.beta_slow)),
-                               static_cast<double>(rope.rotary_dim - 1));
+  const double high =
+      std::min(std::ceil(YarnPair(rope, rope.beta_slow)), static_cast<double>(rope.rotary_dim - 1));
   // 0.001 keeps the ramp finite where both ends meet, as in the reference.
-  const double ramp = std::clamp(
-      (static_cast<double>(pair) - low) / std::max(high - low, 0.001), 0.0, 1.0);
+  const double ramp =
+      std::clamp((static_cast<double>(pair) - low) / std::max(high - low, 0.001), 0.0, 1.0);
   const double extrapolation = (1.0 - ramp) * rope.ext_factor;
   return frequency / rope.factor * (1.0 - extrapolation) + frequency * extrapolation;
 }

@@ -1,8 +1,9 @@
 // RotaryTables: cos and sin of every rotary angle of one step, computed once for all layers.
 //
-// RoPE: arXiv 2104.09864. Angles follow the reference implementation in float: the inverse frequency
-// and its product with the position are rounded to float, since that is what models were trained
-// with. Scaling rules: ModelConfig's RopeScaling. Threading: Compute from one thread, then const.
+// RoPE: arXiv 2104.09864. Angles follow the reference implementation in float: the inverse
+// frequency and its product with the position are rounded to float, since that is what models were
+// trained with. Scaling rules: ModelConfig's RopeScaling. Threading: Compute from one thread, then
+// const.
 #pragma once
 
 #include <cstdint>

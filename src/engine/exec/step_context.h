@@ -25,7 +25,8 @@ struct Operand {
   Symbol rows = Symbol::kTokens;
 };
 
-// Owns nothing; lives for one step. Threading: shared by the pool's workers, who write disjoint rows.
+// Owns nothing; lives for one step. Threading: shared by the pool's workers, who write disjoint
+// rows.
 struct StepContext {
   ThreadPool& pool;
   std::byte* arena;           // temporaries, at the planner's offsets

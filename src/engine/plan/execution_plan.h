@@ -1,8 +1,8 @@
 // ExecutionPlan: the flat list of kernels that a step runs, with arguments and arena offsets bound.
 //
 // Made from an optimised graph by liveness-based memory planning; kernels are chosen here and never
-// in the loop. The same plan serves prefill, decode and any mix of them. Owns its steps; points into
-// the WeightStore and WeightSource, which must outlive it. Threading: const after Compile, but
+// in the loop. The same plan serves prefill, decode and any mix of them. Owns its steps; points
+// into the WeightStore and WeightSource, which must outlive it. Threading: const after Compile, but
 // `rotary` which is filled once for each step.
 #pragma once
 

@@ -13,14 +13,36 @@
 
 namespace tenon {
 
+// Slices of a weight are for ranks and experts, which have no store yet; and one linear's input has
+// one form, so its weights must all be quantized or all be float.
+Status PlanCompiler::CheckWeights(const Op& op) const {
+  for (ValueId input : op.inputs) {
+    const Value& value = in_.graph.value(input);
+    if (!value.weight.has_value())
+      continue;
+    const WeightRef& weight = *value.weight;
+    TENON_ASSIGN_OR_RETURN(const WeightView view, in_.source.Find(weight.tensor));
+    if (weight.row_begin != 0 || (value.shape.size() > 1 && weight.row_end != view.rows))
+      return Unsupported("a slice of a weight's rows", weight.tensor);
+  }
+  const auto* linear = std::get_if<LinearAttrs>(&op.attrs);
+  for (int64_t i = 1; linear != nullptr && i < linear->weight_count; ++i) {
+    const DType first = in_.graph.value(op.inputs[1]).dtype;
+    const DType other = in_.graph.value(op.inputs[static_cast<size_t>(1 + i)]).dtype;
+    if (IsQuantized(first) != IsQuantized(other))
+      return Unsupported("quantized and float weights in one linear", op.name);
+  }
+  return {};
+}
+
 Status PlanCompiler::Run() {
   for (const Op& op : in_.graph.ops()) {
-    TENON_ASSIGN_OR_RETURN(auto step,
-                           std::visit([&](const auto& attrs) { return Lower(op, attrs); }, op.attrs));
+    TENON_RETURN_IF_ERROR(CheckWeights(op));
+    TENON_ASSIGN_OR_RETURN(
+        auto step, std::visit([&](const auto& attrs) { return Lower(op, attrs); }, op.attrs));
     plan_.workspace_bytes_ =
         std::max(plan_.workspace_bytes_, step->WorkspaceBytes(plan_.options_.max_tokens));
-    plan_.worker_scratch_bytes_ =
-        std::max(plan_.worker_scratch_bytes_, step->WorkerScratchBytes());
+    plan_.worker_scratch_bytes_ = std::max(plan_.worker_scratch_bytes_, step->WorkerScratchBytes());
     plan_.steps_.push_back(std::move(step));
   }
   plan_.logits_ = OperandOf(in_.graph.outputs().front());
@@ -152,7 +174,8 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const RopeAttrs& attr
   RopeStep::Args args;
   args.rope = RopeKernel(attrs.rope);
   const bool has_factors = op.inputs.size() > 2;
-  args.table = plan_.rotary_.Add(attrs.rope, has_factors ? Vector(op, 2) : std::span<const float>());
+  args.table =
+      plan_.rotary_.Add(attrs.rope, has_factors ? Vector(op, 2) : std::span<const float>());
   args.head_dim = attrs.head_dim;
   args.x = Input(op, 0);
   args.out = Output(op, 0);
@@ -162,9 +185,9 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const RopeAttrs& attr
 PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const AttentionAttrs& attrs) {
   // The kernels' limits (hal/kernel_set.h).
   if (attrs.head_dim % 8 != 0 || attrs.head_dim > 256) {
-    return Unsupported(fmt::format("heads of {} values; attention takes multiples of 8 up to 256",
-                                   attrs.head_dim),
-                       op.name);
+    return Unsupported(
+        fmt::format("heads of {} values; attention takes multiples of 8 up to 256", attrs.head_dim),
+        op.name);
   }
   AttentionStep::Args args;
   args.attrs = attrs;

@@ -22,6 +22,8 @@ class PlanCompiler {
   Status Run();
 
  private:
+  Status CheckWeights(const Op& op) const;
+
   using StepResult = Result<std::unique_ptr<PlanStep>>;
 
   StepResult Lower(const Op& op, const EmbedAttrs& attrs);

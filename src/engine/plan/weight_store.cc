@@ -121,9 +121,9 @@ Status WeightStore::PackMatrix(const WeightSource& source, const Matrix& matrix,
 
 Status WeightStore::LoadVector(const WeightSource& source, const Vector& vector) const {
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(vector.name));
-  DequantizeRow(view.dtype, view.bytes,
-                {buffer_.As<float>(static_cast<size_t>(vector.offset)),
-                 static_cast<size_t>(vector.size)});
+  DequantizeRow(
+      view.dtype, view.bytes,
+      {buffer_.As<float>(static_cast<size_t>(vector.offset)), static_cast<size_t>(vector.size)});
   return {};
 }
 

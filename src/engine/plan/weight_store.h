@@ -56,7 +56,8 @@ class WeightStore {
   // Bytes that Load allocates.
   int64_t bytes() const { return bytes_; }
 
-  // Null when the name was not in Names. Addresses are stable from Prepare on; `data` is set by Load.
+  // Null when the name was not in Names. Addresses are stable from Prepare on; `data` is set by
+  // Load.
   const PackedMatrix* FindMatrix(std::string_view name) const;
   // Empty until Load.
   std::span<const float> FindVector(std::string_view name) const;

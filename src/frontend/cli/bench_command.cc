@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-
 #include <nlohmann/json.hpp>
 
 #include "frontend/cli/command.h"
@@ -59,9 +58,10 @@ nlohmann::ordered_json ToJson(const BenchRate& rate) {
 }
 
 void PrintRate(const BenchRate& rate) {
-  fmt::print(stderr, "{:<8} {:>5} tokens x {:>2} sequences at {:>5}: {:9.2f} tok/s ({:.2f} to {:.2f})\n",
-             BenchTestName(rate.bench_case.test), rate.bench_case.tokens,
-             rate.bench_case.sequences, rate.bench_case.context, rate.median, rate.min, rate.max);
+  fmt::print(stderr,
+             "{:<8} {:>5} tokens x {:>2} sequences at {:>5}: {:9.2f} tok/s ({:.2f} to {:.2f})\n",
+             BenchTestName(rate.bench_case.test), rate.bench_case.tokens, rate.bench_case.sequences,
+             rate.bench_case.context, rate.median, rate.min, rate.max);
 }
 
 Status Bench(const BenchFlags& flags) {

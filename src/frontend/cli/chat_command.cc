@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-
 #include <nlohmann/json.hpp>
 
 #include "frontend/cli/command.h"
@@ -93,8 +92,8 @@ Status Chat(const ChatFlags& flags) {
   if (!model->has_chat_template())
     return Unsupported("the model has no chat template; `tenon run --raw` continues plain text");
   TENON_ASSIGN_OR_RETURN(SamplingParams params, flags.sampling.ToParams());
-  TENON_RETURN_IF_ERROR(ValidateSamplingParams(
-      params, static_cast<int32_t>(model->source().config.vocab_size)));
+  TENON_RETURN_IF_ERROR(
+      ValidateSamplingParams(params, static_cast<int32_t>(model->source().config.vocab_size)));
   TENON_ASSIGN_OR_RETURN(const LoadOptions options, flags.model.ToLoadOptions());
   TENON_RETURN_IF_ERROR(model->Load(options));
   Conversation conversation(*model, flags, std::move(params));

@@ -21,6 +21,8 @@ constexpr std::array<Command, 11> kCommands = {{
 
 }  // namespace
 
-std::span<const Command> Commands() { return kCommands; }
+std::span<const Command> Commands() {
+  return kCommands;
+}
 
 }  // namespace tenon

@@ -145,8 +145,7 @@ Status Inspect(const InspectFlags& flags) {
     PrintStage(flags, *model);
     return {};
   }
-  TENON_ASSIGN_OR_RETURN(const nlohmann::ordered_json report,
-                         FullReport(*model, model->runner()));
+  TENON_ASSIGN_OR_RETURN(const nlohmann::ordered_json report, FullReport(*model, model->runner()));
   if (flags.json) {
     fmt::print("{}\n", flags.stage.empty() ? report.dump() : report[flags.stage].dump());
     return {};

@@ -1,7 +1,7 @@
 // The `tenon` program: finds the command, runs it, reports what went wrong.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>

@@ -21,8 +21,9 @@ Result<KvType> ParseKvType(const std::string& name) {
 }  // namespace
 
 void ModelFlags::AddModel(CLI::App& app) {
-  app.add_option("MODEL", model, "File, directory or name from `tenon list` (default: "
-                                 "smollm2-135m-instruct)");
+  app.add_option("MODEL", model,
+                 "File, directory or name from `tenon list` (default: "
+                 "smollm2-135m-instruct)");
   app.add_option("-m,--model", model_flag, "The same as MODEL");
 }
 
@@ -65,8 +66,7 @@ Result<LoadOptions> ModelFlags::ToLoadOptions() const {
                        "--cache-type-v");
   }
   if (!kv_type_k.empty() || !kv_type_v.empty()) {
-    TENON_ASSIGN_OR_RETURN(options.kv_type,
-                           ParseKvType(kv_type_k.empty() ? kv_type_v : kv_type_k));
+    TENON_ASSIGN_OR_RETURN(options.kv_type, ParseKvType(kv_type_k.empty() ? kv_type_v : kv_type_k));
   }
   return options;
 }

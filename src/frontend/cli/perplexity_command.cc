@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-
 #include <nlohmann/json.hpp>
 
 #include "base/mapped_file.h"
@@ -55,12 +54,11 @@ Status Perplexity(PerplexityFlags& flags) {
   flags.options.save_base = flags.save_base;
   flags.options.kl_base = flags.kl_base;
   const std::string_view bytes(reinterpret_cast<const char*>(text.bytes().data()), text.size());
-  auto result = MeasurePerplexity(*model, bytes, flags.options,
-                                  [](int64_t done, int64_t all, double ppl) {
-                                    fmt::print(stderr, "\rchunk {}/{}: perplexity {:.4f}", done,
-                                               all, ppl);
-                                    std::fflush(stderr);
-                                  });
+  auto result =
+      MeasurePerplexity(*model, bytes, flags.options, [](int64_t done, int64_t all, double ppl) {
+        fmt::print(stderr, "\rchunk {}/{}: perplexity {:.4f}", done, all, ppl);
+        std::fflush(stderr);
+      });
   fmt::print(stderr, "\n");
   if (!result.ok())
     return std::move(result).error();

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
-
 #include <nlohmann/json.hpp>
 
 #include "base/mapped_file.h"
@@ -63,8 +62,7 @@ LoadOptions FitContext(LoadOptions options, const Model& model, const RunFlags& 
     return options;
   const int64_t answer =
       flags.sampling.max_tokens >= 0 ? flags.sampling.max_tokens : kDefaultAnswerTokens;
-  options.context_tokens =
-      std::min(prompt_tokens + answer, model.source().config.context_length);
+  options.context_tokens = std::min(prompt_tokens + answer, model.source().config.context_length);
   return options;
 }
 
@@ -103,12 +101,13 @@ Status Run(const RunFlags& flags) {
   request.end_tokens = flags.sampling.ignore_eos ? EndTokens::kIgnore : EndTokens::kStop;
   request.max_tokens = flags.sampling.max_tokens;
   TENON_ASSIGN_OR_RETURN(const LoadOptions options, flags.model.ToLoadOptions());
-  TENON_RETURN_IF_ERROR(model->Load(
-      FitContext(options, *model, flags, static_cast<int64_t>(request.prompt.size()))));
+  TENON_RETURN_IF_ERROR(
+      model->Load(FitContext(options, *model, flags, static_cast<int64_t>(request.prompt.size()))));
   TENON_ASSIGN_OR_RETURN(const GenerationResult result,
                          Generate(*model, request, flags.json ? TextCallback() : WriteText));
   if (flags.json) {
-    fmt::print("{}\n", ToJson(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n",
+               ToJson(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return {};
   }
   WriteText("\n");

@@ -11,9 +11,8 @@ namespace {
 
 // "TOKEN+BIAS", "TOKEN-BIAS" or "TOKEN-inf".
 Result<LogitBias> ParseBias(const std::string& text) {
-  const Error error =
-      InvalidArgument(fmt::format("'{}' is not TOKEN+BIAS, TOKEN-BIAS or TOKEN-inf", text),
-                      "--logit-bias");
+  const Error error = InvalidArgument(
+      fmt::format("'{}' is not TOKEN+BIAS, TOKEN-BIAS or TOKEN-inf", text), "--logit-bias");
   LogitBias bias;
   const char* end = text.data() + text.size();
   const auto [sign, status] = std::from_chars(text.data(), end, bias.token);
@@ -35,7 +34,8 @@ Result<LogitBias> ParseBias(const std::string& text) {
 }  // namespace
 
 void SamplingFlags::Add(CLI::App& app) {
-  app.add_option("-n,--n-predict", max_tokens, "Tokens to generate at most (-1: no limit of its own)");
+  app.add_option("-n,--n-predict", max_tokens,
+                 "Tokens to generate at most (-1: no limit of its own)");
   app.add_option("-s,--seed", seed, "Random seed (-1: a new one each time)");
   app.add_option("--temp,--temperature", params.temperature, "Temperature; 0 is greedy");
   app.add_option("--top-k", params.top_k, "Keep the k most probable tokens; 0: off");

@@ -62,8 +62,8 @@ Status Pull(const PullFlags& flags) {
   options.store_name = flags.store_name;
   options.network = flags.offline ? Network::kOffline : Network::kAllowed;
   options.on_progress = [&bar](const PullProgress& progress) {
-    bar.Update(fmt::format("{} {}", StageText(progress.stage), progress.model),
-               progress.done_bytes, progress.total_bytes);
+    bar.Update(fmt::format("{} {}", StageText(progress.stage), progress.model), progress.done_bytes,
+               progress.total_bytes);
   };
   auto pulled = store.Pull(flags.name, options);
   bar.Finish();

@@ -4,9 +4,8 @@
 
 #include <iostream>
 #include <iterator>
-#include <string>
-
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "frontend/cli/command.h"
 #include "frontend/cli/model_flags.h"

@@ -54,7 +54,8 @@ class BenchRun {
         for (int64_t i = done; i < std::min(count, done + step); ++i)
           tokens.push_back(BenchToken(first + i, model_.runner().vocab_size()));
         builder_.Clear();
-        builder_.AddTokens(builder_.AddSequence(sequence.block_table()), tokens, first + done, outputs);
+        builder_.AddTokens(builder_.AddSequence(sequence.block_table()), tokens, first + done,
+                           outputs);
         TENON_RETURN_IF_ERROR(Step());
       }
     }

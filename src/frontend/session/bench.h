@@ -14,9 +14,9 @@ namespace tenon {
 struct BenchCase {
   enum class Test : uint8_t { kPrefill, kDecode, kBatch };
   Test test = Test::kPrefill;
-  int64_t tokens = 512;   // prompt tokens, or generated tokens of each sequence
+  int64_t tokens = 512;  // prompt tokens, or generated tokens of each sequence
   int64_t sequences = 1;
-  int64_t context = 0;    // tokens already in the cache when the clock starts
+  int64_t context = 0;  // tokens already in the cache when the clock starts
 };
 std::string_view BenchTestName(BenchCase::Test test);
 

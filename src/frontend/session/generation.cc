@@ -60,7 +60,8 @@ Result<std::span<const float>> Generator::Prefill() {
     const auto piece = std::span(prompt).subspan(done, std::min(step, prompt.size() - done));
     const bool last = done + piece.size() == prompt.size();
     builder_.Clear();
-    builder_.AddTokens(builder_.AddSequence(sequence_.block_table()), piece, static_cast<int64_t>(done),
+    builder_.AddTokens(builder_.AddSequence(sequence_.block_table()), piece,
+                       static_cast<int64_t>(done),
                        last ? BatchBuilder::Outputs::kLast : BatchBuilder::Outputs::kNone);
     TENON_ASSIGN_OR_RETURN(const auto logits, model_.runner().Step(builder_.batch()));
     sequence_.Append(piece);

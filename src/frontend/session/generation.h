@@ -35,7 +35,7 @@ std::string_view FinishReasonName(FinishReason reason);
 
 struct GenerationResult {
   std::string text;
-  std::vector<int32_t> token_ids;    // generated, the end token not included
+  std::vector<int32_t> token_ids;     // generated, the end token not included
   std::vector<SampledToken> sampled;  // with logprobs only
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of the prompt, found in the KV cache

@@ -26,7 +26,8 @@ Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
   std::unique_ptr<Model> model(new Model(std::move(source)));
   TENON_ASSIGN_OR_RETURN(model->tokenizer_, Tokenizer::Create(std::move(model->source_.tokenizer)));
   if (model->has_chat_template()) {
-    TENON_ASSIGN_OR_RETURN(model->chat_template_, ChatTemplate::Parse(model->source_.chat_template));
+    TENON_ASSIGN_OR_RETURN(model->chat_template_,
+                           ChatTemplate::Parse(model->source_.chat_template));
   }
   return model;
 }

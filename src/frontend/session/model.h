@@ -1,5 +1,5 @@
-// Model: one model as the frontends use it: its file, tokenizer, chat template and, once loaded, its
-// runner and threads. The composition root of the layers below.
+// Model: one model as the frontends use it: its file, tokenizer, chat template and, once loaded,
+// its runner and threads. The composition root of the layers below.
 //
 // Open reads the file's tables and is quick; Load packs the weights and reserves all memory.
 // Threading: const members after Load from any thread; the runner from one thread at a time.
@@ -8,12 +8,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "base/result.h"
 #include "engine/exec/model_runner.h"
@@ -32,10 +31,10 @@ enum class Precision : uint8_t {
 };
 
 struct LoadOptions {
-  int threads = 0;              // 0: as many as the machine gives (hal/topology.h)
-  int64_t context_tokens = 0;   // KV capacity over all sequences; 0: the model's, at most 4096
-  int64_t batch_tokens = 512;   // tokens in one step at most
-  int64_t batch_outputs = 32;   // rows of logits in one step at most
+  int threads = 0;             // 0: as many as the machine gives (hal/topology.h)
+  int64_t context_tokens = 0;  // KV capacity over all sequences; 0: the model's, at most 4096
+  int64_t batch_tokens = 512;  // tokens in one step at most
+  int64_t batch_outputs = 32;  // rows of logits in one step at most
   Precision precision = Precision::kFast;
   std::optional<KvType> kv_type;  // default: by precision, f16 or f32
   OptimizeLevel level = OptimizeLevel::kO3;

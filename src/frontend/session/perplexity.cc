@@ -81,7 +81,8 @@ DivergenceResult Summarize(const std::vector<Score>& scores) {
   std::vector<double> divergences;
   for (const Score& score : scores)
     divergences.push_back(score.kl);
-  const auto p99 = divergences.begin() + static_cast<int64_t>(0.99 * static_cast<double>(scores.size() - 1));
+  const auto p99 =
+      divergences.begin() + static_cast<int64_t>(0.99 * static_cast<double>(scores.size() - 1));
   std::ranges::nth_element(divergences, p99);
   result.kl_p99 = *p99;
   return result;
@@ -122,9 +123,9 @@ Status Scorer::Prepare(std::string_view text) {
   const int64_t available = static_cast<int64_t>(tokens_.size()) / options_.context;
   chunks_ = options_.max_chunks < 0 ? available : std::min(available, options_.max_chunks);
   if (chunks_ < 1) {
-    return InvalidArgument(fmt::format("the text has {} tokens; one chunk needs {}", tokens_.size(),
-                                       options_.context),
-                           "--file");
+    return InvalidArgument(
+        fmt::format("the text has {} tokens; one chunk needs {}", tokens_.size(), options_.context),
+        "--file");
   }
   return OpenFiles();
 }
@@ -134,8 +135,8 @@ Status Scorer::OpenFiles() {
   header.vocabulary = static_cast<uint32_t>(model_.runner().vocab_size());
   header.context = static_cast<uint32_t>(options_.context);
   header.chunks = static_cast<uint32_t>(chunks_);
-  header.token_hash = HashTokens(
-      std::span(tokens_).first(static_cast<size_t>(chunks_ * options_.context)));
+  header.token_hash =
+      HashTokens(std::span(tokens_).first(static_cast<size_t>(chunks_ * options_.context)));
   if (!options_.save_base.empty()) {
     TENON_ASSIGN_OR_RETURN(writer_, LogitWriter::Create(options_.save_base, header));
   }

@@ -1,6 +1,6 @@
-// Perplexity and divergence of a model on a text, by llama.cpp's protocol: the text's tokens are cut
-// into chunks of the context's size, each evaluated on its own (with the beginning token in front
-// where the model wants one), and the tokens of each chunk's second half are scored.
+// Perplexity and divergence of a model on a text, by llama.cpp's protocol: the text's tokens are
+// cut into chunks of the context's size, each evaluated on its own (with the beginning token in
+// front where the model wants one), and the tokens of each chunk's second half are scored.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 namespace tenon {
 
 struct PerplexityOptions {
-  int64_t context = 512;   // tokens in a chunk
-  int64_t max_chunks = -1;  // -1: all
+  int64_t context = 512;            // tokens in a chunk
+  int64_t max_chunks = -1;          // -1: all
   std::filesystem::path save_base;  // write log-probabilities here, for a later kl_base
   std::filesystem::path kl_base;    // compare with these
 };
@@ -27,9 +27,9 @@ struct PerplexityOptions {
 struct DivergenceResult {
   double kl_mean = 0.0;  // KL(base || model)
   double kl_p99 = 0.0;
-  double top1 = 0.0;      // share of positions with the same best token
-  double delta_nll = 0.0;  // mean of model's minus base's, paired by position
-  double delta_nll_low = 0.0;   // 95% confidence interval
+  double top1 = 0.0;           // share of positions with the same best token
+  double delta_nll = 0.0;      // mean of model's minus base's, paired by position
+  double delta_nll_low = 0.0;  // 95% confidence interval
   double delta_nll_high = 0.0;
 };
 

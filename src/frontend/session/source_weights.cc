@@ -20,9 +20,9 @@ Status SourceWeights::ReadAt(std::string_view name, uint64_t offset,
                              std::span<std::byte> out) const {
   TENON_ASSIGN_OR_RETURN(const TensorInfo* tensor, Tensor(name));
   if (offset > tensor->bytes || out.size() > tensor->bytes - offset) {
-    return InvalidArgument(fmt::format("bytes {}..{} of a tensor of {}", offset,
-                                       offset + out.size(), tensor->bytes),
-                           std::string(name));
+    return InvalidArgument(
+        fmt::format("bytes {}..{} of a tensor of {}", offset, offset + out.size(), tensor->bytes),
+        std::string(name));
   }
   return source_.files[tensor->file].ReadAt(tensor->offset + offset, out);
 }

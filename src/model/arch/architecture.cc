@@ -16,7 +16,9 @@ constexpr std::array<Architecture, 4> kArchitectures = {{
 
 }  // namespace
 
-std::span<const Architecture> Architectures() { return kArchitectures; }
+std::span<const Architecture> Architectures() {
+  return kArchitectures;
+}
 
 Result<Graph> BuildGraph(const ModelSource& source) {
   std::string known;

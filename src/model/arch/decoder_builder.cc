@@ -34,7 +34,9 @@ DecoderBuilder::DecoderBuilder(const ModelSource& source) : source_(source) {
   rows_ = graph_.AddInput(std::string(kRowsInput), DType::kI32, {Dim{Symbol::kOutputs, 1}});
 }
 
-void DecoderBuilder::SetLayer(int64_t layer) { layer_ = layer; }
+void DecoderBuilder::SetLayer(int64_t layer) {
+  layer_ = layer;
+}
 
 std::string DecoderBuilder::TensorName(std::string_view name) const {
   return layer_ < 0 ? std::string(name) : fmt::format("blk.{}.{}", layer_, name);
@@ -53,8 +55,7 @@ ValueId DecoderBuilder::Fail(Error error) {
 ValueId DecoderBuilder::Append(std::string_view what, OpAttrs attrs, std::vector<ValueId> inputs) {
   if (!status_.ok())
     return ValueId();
-  std::string name =
-      layer_ < 0 ? std::string(what) : fmt::format("layer {} {}", layer_, what);
+  std::string name = layer_ < 0 ? std::string(what) : fmt::format("layer {} {}", layer_, what);
   auto outputs = graph_.AddOp(std::move(name), std::move(attrs), std::move(inputs));
   if (!outputs.ok())
     return Fail(std::move(outputs).error());
@@ -88,7 +89,8 @@ ValueId DecoderBuilder::Norm(ValueId x, std::string_view tensor, int64_t group) 
 }
 
 ValueId DecoderBuilder::Linear(ValueId x, std::string_view name, int64_t rows, int64_t columns) {
-  std::vector<ValueId> inputs = {x, Weight(TensorName(fmt::format("{}.weight", name)), {rows, columns})};
+  std::vector<ValueId> inputs = {
+      x, Weight(TensorName(fmt::format("{}.weight", name)), {rows, columns})};
   LinearAttrs attrs;
   attrs.has_bias = HasTensor(fmt::format("{}.bias", name));
   if (attrs.has_bias)

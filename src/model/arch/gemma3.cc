@@ -1,6 +1,6 @@
 // Gemma 3 text models (arXiv 2503.19786): embeddings scaled by sqrt(hidden), norms before and after
-// each sublayer, query/key norm, GELU gating, five sliding layers to each global one, with their own
-// rotary base. GGUF stores norm weights with the family's "+1" already added.
+// each sublayer, query/key norm, GELU gating, five sliding layers to each global one, with their
+// own rotary base. GGUF stores norm weights with the family's "+1" already added.
 #include <cmath>
 
 #include "model/arch/architecture.h"

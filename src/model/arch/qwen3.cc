@@ -1,5 +1,5 @@
-// Qwen3 dense models (arXiv 2505.09388): Llama's block with an RMS norm over each query and key head
-// before the rotation.
+// Qwen3 dense models (arXiv 2505.09388): Llama's block with an RMS norm over each query and key
+// head before the rotation.
 #include "model/arch/architecture.h"
 #include "model/arch/decoder_builder.h"
 

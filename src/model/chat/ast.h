@@ -79,8 +79,8 @@ struct Expr {
   std::string attribute;  // kNamespaceRef
   Value constant;         // may point to `literal`
   StringObject literal;
-  Ref ref;                             // kName, kNamespaceRef
-  const Builtin* builtin = nullptr;    // kFilter, kTest; null: unknown, an error when it is used
+  Ref ref;                           // kName, kNamespaceRef
+  const Builtin* builtin = nullptr;  // kFilter, kTest; null: unknown, an error when it is used
   std::vector<Operator> operators;
   std::vector<ExprPtr> children;
   std::vector<KeywordArgument> keywords;
@@ -99,8 +99,8 @@ enum class LoadAction : uint8_t {
 struct SlotLoad {
   int slot = 0;
   LoadAction action = LoadAction::kUnset;
-  Ref source;        // kAlias
-  int name = -1;     // kResolve: the number of the name among Template::names
+  Ref source;     // kAlias
+  int name = -1;  // kResolve: the number of the name among Template::names
 };
 
 struct Scope {
@@ -155,7 +155,7 @@ struct Branch {
 
 // What a `for` needs beyond its body.
 struct LoopNode {
-  ExprPtr test;          // the filter; may be null
+  ExprPtr test;  // the filter; may be null
   Scope test_scope;
   int test_slot_count = 0;  // the filter runs in an activation of its own
   ExprPtr test_target;      // the targets as the filter's activation sees them

@@ -7,26 +7,26 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
 
 namespace tenon {
 
 struct ChatBudget {
-  int64_t steps = 2'000'000;           // evaluated nodes: a real template needs some thousands
-  int64_t output_bytes = 64LL << 20;   // of text and values, intermediate ones included
-  std::optional<std::tm> local_time;   // what strftime_now sees; empty: the system clock
+  int64_t steps = 2'000'000;          // evaluated nodes: a real template needs some thousands
+  int64_t output_bytes = 64LL << 20;  // of text and values, intermediate ones included
+  std::optional<std::tm> local_time;  // what strftime_now sees; empty: the system clock
 };
 
 class ChatTemplate {
  public:
   // Errors name the line. `name` stands for the template in messages.
-  static Result<ChatTemplate> Parse(std::string_view source, std::string_view name = "chat template");
+  static Result<ChatTemplate> Parse(std::string_view source,
+                                    std::string_view name = "chat template");
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;

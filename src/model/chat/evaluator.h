@@ -4,10 +4,9 @@
 // Throws TemplateFailure. Threading: one rendering, one thread; the template is only read.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "model/chat/ast.h"
 #include "model/chat/builtin.h"

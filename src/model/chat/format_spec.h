@@ -12,8 +12,8 @@ namespace tenon::chat {
 
 struct FormatSpec {
   std::string_view fill = " ";  // one character; not owned
-  char align = '\0';       // < > ^ =; '\0': as the type has it
-  char sign = '-';         // + - or space
+  char align = '\0';            // < > ^ =; '\0': as the type has it
+  char sign = '-';              // + - or space
   bool alternate = false;
   char grouping = '\0';  // , or _
   int64_t width = 0;

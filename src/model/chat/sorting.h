@@ -18,8 +18,7 @@ void StableSort(std::vector<T>& items, const Less& less) {
       size_t left = start;
       size_t right = middle;
       for (size_t at = start; at < end; ++at) {
-        const bool from_right =
-            left == middle || (right < end && less(items[right], items[left]));
+        const bool from_right = left == middle || (right < end && less(items[right], items[left]));
         merged[at] = items[from_right ? right++ : left++];
       }
     }

@@ -27,7 +27,8 @@ std::string FloatText(double real);
 // An int or bool in decimal. REQUIRES: kBool, kInt or kUint.
 std::string IntegerText(const Value& value);
 
-// How jinja2 names the type in its messages: "dict object", "None", "jinja2.utils.Namespace object".
+// How jinja2 names the type in its messages: "dict object", "None", "jinja2.utils.Namespace
+// object".
 std::string ObjectTypeName(const Value& value);
 
 }  // namespace tenon::chat

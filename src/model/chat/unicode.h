@@ -34,8 +34,12 @@ bool IsPrintable(char32_t c);
 bool IsUpper(char32_t c);
 bool IsLower(char32_t c);
 bool IsTitle(char32_t c);
-inline bool IsCased(char32_t c) { return IsUpper(c) || IsLower(c) || IsTitle(c); }
-inline bool IsAlnum(char32_t c) { return IsAlpha(c) || IsNumeric(c); }
+inline bool IsCased(char32_t c) {
+  return IsUpper(c) || IsLower(c) || IsTitle(c);
+}
+inline bool IsAlnum(char32_t c) {
+  return IsAlpha(c) || IsNumeric(c);
+}
 bool IsIdentifierPart(char32_t c);
 bool IsIdentifier(std::string_view text);
 

@@ -140,9 +140,9 @@ inline Value Value::Float(double real) {
 }
 
 struct UndefinedObject {
-  std::string_view hint;    // the whole message, or empty
-  Value owner = {};          // what was looked into; kMissing for a variable
-  Value name = {};           // the key or name that is absent
+  std::string_view hint;  // the whole message, or empty
+  Value owner = {};       // what was looked into; kMissing for a variable
+  Value name = {};        // the key or name that is absent
 };
 
 struct MethodObject {
@@ -165,8 +165,12 @@ struct JoinerObject {
   bool used = false;
 };
 
-inline bool IsString(const Value& value) { return value.kind == Kind::kString; }
-inline bool IsUndefined(const Value& value) { return value.kind == Kind::kUndefined; }
+inline bool IsString(const Value& value) {
+  return value.kind == Kind::kString;
+}
+inline bool IsUndefined(const Value& value) {
+  return value.kind == Kind::kUndefined;
+}
 inline bool IsSequence(const Value& value) {
   return value.kind == Kind::kList || value.kind == Kind::kTuple;
 }

@@ -45,7 +45,8 @@ const float* AttentionStep::Rotated(const StepContext& context, const float* x, 
   std::copy_n(x, heads * head_dim, scratch);
   for (int64_t head = 0; head < heads; ++head) {
     args_.rope(scratch + head * head_dim, context.rotary.Cos(args_.rotary_table, row),
-               context.rotary.Sin(args_.rotary_table, row), context.rotary.pairs(args_.rotary_table));
+               context.rotary.Sin(args_.rotary_table, row),
+               context.rotary.pairs(args_.rotary_table));
   }
   return scratch;
 }
@@ -86,8 +87,7 @@ void AttentionStep::AttendHead(const StepContext& context, int64_t row, int64_t 
   attend.block_stride = context.kv.block_stride();
   attend.block_table = batch.block_tables[static_cast<size_t>(batch.sequences[index])].data();
   attend.end = batch.positions[index] + 1;
-  attend.begin =
-      args_.attrs.window > 0 ? std::max<int64_t>(0, attend.end - args_.attrs.window) : 0;
+  attend.begin = args_.attrs.window > 0 ? std::max<int64_t>(0, attend.end - args_.attrs.window) : 0;
   attend.scale = args_.attrs.scale;
   attend.softcap = args_.attrs.softcap;
   const bool direct = args_.quantize == nullptr;
@@ -103,7 +103,8 @@ void AttentionStep::StoreOutput(const StepContext& context, int64_t row, int64_t
   const int64_t groups = GroupHeads() * args_.attrs.head_dim / kActivationGroup;
   std::byte* out = context.Row(args_.out, row);
   for (int64_t i = 0; i < groups; ++i)
-    StoreActivationGroup(args_.quantize, values + i * kActivationGroup, out, k, kv_head * groups + i);
+    StoreActivationGroup(args_.quantize, values + i * kActivationGroup, out, k,
+                         kv_head * groups + i);
 }
 
 }  // namespace tenon

@@ -1,8 +1,8 @@
-// AttentionStep: rotates queries and keys (when fused), writes keys and values into the paged cache,
-// then lets every token attend over its sequence's blocks.
+// AttentionStep: rotates queries and keys (when fused), writes keys and values into the paged
+// cache, then lets every token attend over its sequence's blocks.
 //
-// Two parallel passes with a barrier between them: tokens of one step see each other's keys. Source:
-// graph op `attention` (graph/ops/attrs.h).
+// Two parallel passes with a barrier between them: tokens of one step see each other's keys.
+// Source: graph op `attention` (graph/ops/attrs.h).
 #pragma once
 
 #include <string>

@@ -78,8 +78,7 @@ Status LinearStep::Run(const StepContext& context) const {
   const Activations x = PrepareInput(context);
   const int64_t rows = context.RowCount(args_.x.rows);
   const int64_t panels = first_panel_.back();
-  const int64_t grain =
-      std::max<int64_t>(1, panels / (context.pool.threads() * kRangesPerWorker));
+  const int64_t grain = std::max<int64_t>(1, panels / (context.pool.threads() * kRangesPerWorker));
   context.pool.ParallelFor(panels, grain, [&](int64_t begin, int64_t end, int worker) {
     float* scratch = reinterpret_cast<float*>(context.Scratch(worker));
     for (int64_t row = 0; row < rows; row += kTileTokens) {
