@@ -102,7 +102,7 @@ Value CharacterAt(Runtime& rt, const Value& object, const Value& key) {
   const std::string_view text = object.text();
   if (size == static_cast<int64_t>(text.size()))
     return rt.View(text.substr(static_cast<size_t>(index), 1));
-  rt.budget().Scan(text.size());
+  rt.budget().Decode(text.size());
   const size_t start = ByteOffset(text, index);
   size_t end = start;
   DecodeAt(text, end);
@@ -180,8 +180,9 @@ Value SliceText(Runtime& rt, const Value& object, const Slice& slice) {
   const std::string_view text = object.text();
   if (slice.count == 0)
     return rt.View({});
-  rt.budget().Scan(text.size());
   const bool ascii = CharacterCount(rt, object) == static_cast<int64_t>(text.size());
+  if (!ascii)
+    rt.budget().Decode(text.size());
   if (slice.step == 1) {
     const auto offset = [&](int64_t i) { return ascii ? static_cast<size_t>(i)
                                                       : ByteOffset(text, i); };

@@ -31,8 +31,11 @@ class Budget {
       total = SIZE_MAX;
     Bytes(total);
   }
-  // A pass over `bytes` of text: memory bandwidth, so far cheaper than evaluating a node.
+  // Work on `bytes` of text, in steps of some 100 ns: a pass of memory bandwidth, one that looks at
+  // every character, and one that maps every character to others.
   void Scan(size_t bytes) { Step(static_cast<int64_t>(bytes >> 8)); }
+  void Decode(size_t bytes) { Step(static_cast<int64_t>(bytes >> 5)); }
+  void Convert(size_t bytes) { Step(static_cast<int64_t>(bytes >> 3)); }
 
  private:
   int64_t steps_;

@@ -130,7 +130,8 @@ Value Evaluator::CallMacro(const MacroObject& macro, const Arguments& arguments)
 void Evaluator::BindMacro(const MacroNode& node, const Arguments& arguments,
                           Activation& activation) {
   std::vector<std::pair<std::string_view, Value>> named = arguments.keywords;
-  const auto take = [&named](std::string_view name, Value& slot) {
+  const auto take = [this, &named](std::string_view name, Value& slot) {
+    rt_.budget().Step(static_cast<int64_t>(named.size() / 16 + 1));
     const auto found = std::find_if(named.begin(), named.end(),
                                     [name](const auto& entry) { return entry.first == name; });
     if (found == named.end())

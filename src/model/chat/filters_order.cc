@@ -41,7 +41,7 @@ class Key {
     const Value value = Raw(item);
     if (letters_ == Letters::kAsTheyAre || !IsString(value))
       return value;
-    rt_.budget().Step(static_cast<int64_t>(value.string->bytes / 32));
+    rt_.budget().Convert(value.string->bytes);
     std::string lower = ToLower(value.text());
     rt_.budget().Bytes(lower.size());
     return rt_.Adopt(std::move(lower));

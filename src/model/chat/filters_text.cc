@@ -50,7 +50,7 @@ Value String(Runtime& rt, const Value& self, const BoundArguments&) { return Tex
 Value Title(Runtime& rt, const Value& self, const BoundArguments&) {
   const Value value = TextOf(rt, self);
   const std::string_view text = value.text();
-  rt.budget().Step(static_cast<int64_t>(text.size() / 32));
+  rt.budget().Convert(text.size());
   std::string out;
   bool starts = true;
   for (size_t pos = 0; pos < text.size();) {
@@ -151,7 +151,7 @@ Value Truncate(Runtime& rt, const Value& self, const BoundArguments& args) {
 Value WordCount(Runtime& rt, const Value& self, const BoundArguments&) {
   const Value value = TextOf(rt, self);
   const std::string_view text = value.text();
-  rt.budget().Step(static_cast<int64_t>(text.size() / 32));
+  rt.budget().Decode(text.size());
   int64_t words = 0;
   bool in_word = false;
   for (size_t pos = 0; pos < text.size();) {

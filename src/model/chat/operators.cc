@@ -152,7 +152,7 @@ bool Truth(const Value& value) {
 
 int64_t CharacterCount(Runtime& rt, const Value& text) {
   if (text.string->length < 0) {
-    rt.budget().Scan(text.string->bytes);
+    rt.budget().Decode(text.string->bytes);
     text.string->length = CountCodePoints(text.text());
   }
   return text.string->length;

@@ -323,6 +323,8 @@ void Parser::ParseSignature(MacroNode& macro) {
   while (!AtOperator(")")) {
     if (!macro.parameters.empty())
       ExpectOperator(",");
+    if (macro.parameters.size() == kMaxNamed)
+      Fail(fmt::format("a macro has more than {} parameters", kMaxNamed), Current().line);
     Parameter parameter;
     parameter.line = Current().line;
     parameter.name = ParseNameTarget()->text;

@@ -453,6 +453,8 @@ void Parser::ParseArgument(Expr& call, int line) {
       if (keyword.name == name)
         Fail(fmt::format("keyword argument repeated: {}", name), line);
     }
+    if (call.keywords.size() == kMaxNamed)
+      Fail(fmt::format("a call has more than {} named arguments", kMaxNamed), line);
     position_ += 2;
     call.keywords.push_back({std::move(name), ParseExpression()});
   } else {

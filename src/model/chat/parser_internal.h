@@ -24,6 +24,8 @@ class Parser {
  private:
   // Deeper nesting is refused; Python's own limit for brackets is 200.
   static constexpr int kMaxNesting = 200;
+  // Parameters of a macro or named arguments of a call, which are compared pairwise.
+  static constexpr size_t kMaxNamed = 500;
 
   class Nesting {
    public:

@@ -18,7 +18,7 @@ namespace {
 // A method that maps a text to a new one.
 template <std::string (*kMap)(std::string_view)>
 Value Mapped(Runtime& rt, const Value& self, const BoundArguments&) {
-  rt.budget().Step(static_cast<int64_t>(self.string->bytes / 32));  // a table look-up a character
+  rt.budget().Convert(self.string->bytes);
   std::string text = kMap(self.text());
   rt.budget().Bytes(text.size());
   return rt.Adopt(std::move(text));
@@ -27,7 +27,7 @@ Value Mapped(Runtime& rt, const Value& self, const BoundArguments&) {
 // Whether the text has a character and all of them pass.
 template <bool (*kTest)(char32_t)>
 Value AllPass(Runtime& rt, const Value& self, const BoundArguments&) {
-  rt.budget().Scan(self.string->bytes);
+  rt.budget().Decode(self.string->bytes);
   const std::string_view text = self.text();
   bool pass = !text.empty();
   for (size_t pos = 0; pass && pos < text.size();)
@@ -38,7 +38,7 @@ Value AllPass(Runtime& rt, const Value& self, const BoundArguments&) {
 // Whether the text has a cased character and none of the wrong case.
 template <bool (*kWrong)(char32_t)>
 Value AllCased(Runtime& rt, const Value& self, const BoundArguments&) {
-  rt.budget().Scan(self.string->bytes);
+  rt.budget().Decode(self.string->bytes);
   const std::string_view text = self.text();
   bool cased = false;
   for (size_t pos = 0; pos < text.size();) {
@@ -65,7 +65,7 @@ Value IsIdentifierText(Runtime&, const Value& self, const BoundArguments&) {
 }
 
 Value IsTitleText(Runtime& rt, const Value& self, const BoundArguments&) {
-  rt.budget().Scan(self.string->bytes);
+  rt.budget().Decode(self.string->bytes);
   const std::string_view text = self.text();
   bool in_word = false;
   bool cased = false;
@@ -94,12 +94,13 @@ Value Strip(Runtime& rt, const Value& self, const BoundArguments& args) {
     text = by_chars ? StripRight(text, chars) : StripRight(text);
   // Every stripped character was compared with every one of `chars`.
   const size_t stripped = self.string->bytes - text.size();
-  rt.budget().Step(static_cast<int64_t>(stripped / 64 * (chars.size() / 16 + 1)));
+  rt.budget().Decode(stripped);
+  rt.budget().Step(static_cast<int64_t>(stripped / 16 * (chars.size() / 16)));
   return rt.View(text);
 }
 
 Value SplitIntoLines(Runtime& rt, const Value& self, const BoundArguments& args) {
-  rt.budget().Scan(self.string->bytes);
+  rt.budget().Decode(self.string->bytes);
   const bool keep = FlagArgument(args, 0);
   std::vector<Value> lines;
   for (const std::string_view line : SplitLines(self.text())) {
@@ -176,7 +177,7 @@ Value ZeroFill(Runtime& rt, const Value& self, const BoundArguments& args) {
 Value ExpandTabs(Runtime& rt, const Value& self, const BoundArguments& args) {
   const int64_t width = IntegerArgument(args, 0, 8);
   const std::string_view text = self.text();
-  rt.budget().Step(static_cast<int64_t>(text.size() / 16));
+  rt.budget().Convert(text.size());
   TextBuilder out(rt);
   int64_t column = 0;
   for (size_t pos = 0; pos < text.size();) {

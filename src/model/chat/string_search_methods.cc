@@ -34,6 +34,8 @@ int64_t IndexOf(Runtime& rt, const Value& self, const BoundArguments& args, Side
   if (!TakeRange(rt, self, args, range))
     return -1;
   rt.budget().Scan(range.string->bytes);
+  if (side == Side::kRight)
+    rt.budget().Decode(range.string->bytes);  // copied in reverse
   const size_t found = side == Side::kLeft ? FindPart(range.text(), part)
                                            : FindLastPart(range.text(), part);
   if (found == kNotFound)
@@ -122,7 +124,7 @@ Value Partition(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::string_view text = self.text();
   if (part.empty())
     Fail("empty separator");
-  rt.budget().Scan(text.size());
+  rt.budget().Decode(text.size());
   const size_t at = kSide == Side::kLeft ? FindPart(text, part) : FindLastPart(text, part);
   const Value empty = rt.View({});
   if (at == kNotFound) {
@@ -194,7 +196,7 @@ template <Side kSide>
 Value Split(Runtime& rt, const Value& self, const BoundArguments& args) {
   const int64_t limit = IntegerArgument(args, 1, -1);
   const std::string_view text = self.text();
-  rt.budget().Scan(text.size());
+  rt.budget().Decode(text.size());
   if (!args.HasSome(0))
     return rt.List(kSide == Side::kLeft ? SplitWords(rt, text, limit)
                                         : SplitWordsFromRight(rt, text, limit));

@@ -130,6 +130,8 @@ void AppendLower(std::string_view text, size_t start, char32_t c, std::string& o
 }  // namespace
 
 char32_t DecodeAt(std::string_view text, size_t& pos) {
+  if ((text[pos] & 0x80) == 0)
+    return static_cast<unsigned char>(text[pos++]);
   char32_t c = kReplacement;
   const size_t length = TryDecode(text, pos, c);
   pos += length == 0 ? 1 : length;
@@ -137,6 +139,8 @@ char32_t DecodeAt(std::string_view text, size_t& pos) {
 }
 
 size_t PreviousStart(std::string_view text, size_t end) {
+  if ((text[end - 1] & 0x80) == 0)
+    return end - 1;
   char32_t ignored = 0;
   for (size_t length = 1; length <= 4 && length <= end; ++length) {
     if (TryDecode(text.substr(0, end), end - length, ignored) == length)
@@ -186,35 +190,47 @@ bool IsSpace(char32_t c) {
 }
 
 bool IsAlpha(char32_t c) {
+  if (c < 0x80)
+    return (c | 0x20U) >= 'a' && (c | 0x20U) <= 'z';
   const utf8proc_category_t category = CategoryOf(c);
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-bool IsDecimal(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_ND; }
+bool IsDecimal(char32_t c) {
+  if (c < 0x80)
+    return c >= '0' && c <= '9';
+  return CategoryOf(c) == UTF8PROC_CATEGORY_ND;
+}
 
 bool IsDigit(char32_t c) { return IsDecimal(c) || InRanges(kOtherDigit, c); }
 
 bool IsNumeric(char32_t c) {
+  if (c < 0x80)
+    return c >= '0' && c <= '9';
   const utf8proc_category_t category = CategoryOf(c);
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
 }
 
 bool IsPrintable(char32_t c) {
-  if (c == ' ')
-    return true;
+  if (c < 0x80)
+    return c >= ' ' && c != 0x7F;
   const utf8proc_category_t category = CategoryOf(c);
   return category != UTF8PROC_CATEGORY_CN && category < UTF8PROC_CATEGORY_ZS;
 }
 
 bool IsUpper(char32_t c) {
+  if (c < 0x80)
+    return c >= 'A' && c <= 'Z';
   return CategoryOf(c) == UTF8PROC_CATEGORY_LU || InRanges(kOtherUpper, c);
 }
 
 bool IsLower(char32_t c) {
+  if (c < 0x80)
+    return c >= 'a' && c <= 'z';
   return CategoryOf(c) == UTF8PROC_CATEGORY_LL || InRanges(kOtherLower, c);
 }
 
-bool IsTitle(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_LT; }
+bool IsTitle(char32_t c) { return c >= 0x80 && CategoryOf(c) == UTF8PROC_CATEGORY_LT; }
 
 static bool IsIdentifierStart(char32_t c) {
   return c == '_' || IsAlpha(c) || CategoryOf(c) == UTF8PROC_CATEGORY_NL;
