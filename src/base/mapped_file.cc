@@ -25,7 +25,8 @@ Error SystemError(std::string_view action, const std::filesystem::path& path) {
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   MappedFile file;
   file.path_ = path;
-  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not blocking: a pipe without a writer is refused below instead of waited for.
+  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.descriptor_ < 0)
     return SystemError("can't open", path);
   struct stat info = {};

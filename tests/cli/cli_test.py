@@ -21,8 +21,29 @@ class UsageTest(unittest.TestCase):
 
     def test_wrong_usage_is_exit_code_2(self):
         for arguments in ([], ["frobnicate"], ["run", "--no-such-flag"], ["bench", "-t", "many"],
-                          ["perplexity"], ["run", "-p", "x", "-ctk", "q9"]):
+                          ["perplexity"], ["run", "-p", "x", "-ctk", "q9"], ["run", "-p", "x", "-n", "-5"],
+                          ["run", "-p", "x", "-s", "99999999999999999999"], ["run", "", "-p", "x"],
+                          ["run", "-p", "x", "-ctk", "f16", "-ctv", "f32"], ["tokenize", "--jsonl", "-p", "x"],
+                          ["perplexity", "-f", "/etc/passwd", "-c", "2"],
+                          ["perplexity", "-f", "/etc/passwd", "--chunks", "0"],
+                          ["perplexity", "-f", "/etc/passwd", "--kl-base", "x", "--save-base", "x"]):
             self.assertEqual(run(*arguments).returncode, 2, arguments)
+
+    def test_results_that_cannot_be_written_are_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for arguments in (["doctor"], ["list", "--json"], ["--help"]):
+                done = subprocess.run([BINARY, *arguments], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      timeout=60, check=False)
+                self.assertEqual(done.returncode, 1, arguments)
+                self.assertIn("standard output", done.stderr, arguments)
+
+    def test_a_pipe_is_no_model_and_nothing_waits_for_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "fifo.gguf")
+            os.mkfifo(path)
+            done = run("run", path, "-p", "x")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not a regular file", done.stderr)
 
     def test_a_missing_model_is_exit_code_1_and_says_how_to_pull(self):
         done = run("run", "no-such-model", "-p", "x")
@@ -60,6 +81,15 @@ class ModelTest(unittest.TestCase):
         self.assertEqual(result["completion_tokens"], 5)
         self.assertEqual(len(result["token_ids"]), 5)
         self.assertEqual(result["finish_reason"], "length")
+
+    def test_no_tokens_at_all(self):
+        result = run_json("run", SMOLLM, "-n", "0", "-p", "Hi")
+        self.assertEqual((result["text"], result["completion_tokens"], result["finish_reason"]), ("", 0, "length"))
+
+    def test_a_failed_turn_from_a_pipe_fails_the_chat(self):
+        done = run("chat", SMOLLM, "-c", "64", "-n", "4", stdin="word " * 500 + "\nHi\n")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("the context 64", done.stderr)
 
     def test_streamed_text_is_the_text(self):
         arguments = ["run", SMOLLM, "--temp", "0", "-n", "12", "-p", "Count to five."]

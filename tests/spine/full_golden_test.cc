@@ -130,6 +130,12 @@ TEST_P(FullGoldenTest, AgreesWithTransformers) {
   EXPECT_LE(agreement.kl, GetParam().most_kl);
 }
 
+std::string CaseName(const testing::TestParamInfo<FullGoldenCase>& parameter) {
+  const FullGoldenCase& entry = parameter.param;
+  return std::string(std::string_view(entry.model) == kGemma ? "Gemma3" : "SmolLM2") +
+         (entry.precision == Precision::kReference ? "Reference" : "Fast");
+}
+
 // Reference: the order of sums alone differs. Fast: bounds for SmolLM2 are those the project set
 // itself on WikiText; Gemma's weights are of five formats down to 4 bits.
 INSTANTIATE_TEST_SUITE_P(Models, FullGoldenTest,
@@ -140,7 +146,8 @@ INSTANTIATE_TEST_SUITE_P(Models, FullGoldenTest,
                                          FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz",
                                                         Precision::kFast, 0.97, 2e-3},
                                          FullGoldenCase{kGemma, "golden-gemma-3-270m.npz",
-                                                        Precision::kFast, 0.95, 1e-2}));
+                                                        Precision::kFast, 0.95, 1e-2}),
+                         CaseName);
 
 }  // namespace
 }  // namespace tenon

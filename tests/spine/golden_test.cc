@@ -108,9 +108,14 @@ TEST_P(GoldenTest, ReferenceLogits) {
   EXPECT_LE(worst, kMaxTolerance);
 }
 
+std::string CaseName(const testing::TestParamInfo<GoldenCase>& parameter) {
+  return std::string_view(parameter.param.model) == kGemma ? "Gemma3" : "SmolLM2";
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                          testing::Values(GoldenCase{kSmolLm, "golden_smollm2.txt"},
-                                         GoldenCase{kGemma, "golden_gemma3.txt"}));
+                                         GoldenCase{kGemma, "golden_gemma3.txt"}),
+                         CaseName);
 
 }  // namespace
 }  // namespace tenon

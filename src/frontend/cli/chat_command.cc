@@ -68,23 +68,32 @@ class Conversation {
   nlohmann::ordered_json messages_;
 };
 
-void TalkLoop(Conversation& conversation) {
+// From a pipe, a turn that failed makes the whole command fail in the end.
+Status TalkLoop(Conversation& conversation) {
   LineReader reader;
+  Status failed;
   fmt::print(stderr, "/clear starts anew, /exit ends.\n");
   while (auto line = reader.Read("> ")) {
     if (*line == "/exit")
-      return;
+      break;
     if (*line == "/clear") {
       conversation.Clear();
       continue;
     }
+    if (line->starts_with('/')) {
+      fmt::print(stderr, "{}: known are /clear and /exit\n", *line);
+      continue;
+    }
     if (line->empty())
       continue;
-    const Status status = conversation.Ask(*line);
+    Status status = conversation.Ask(*line);
     fmt::print("\n");
     if (!status.ok())
       fmt::print(stderr, "tenon: {}\n", status.error().ToString());
+    if (!status.ok() && !reader.interactive())
+      failed = std::move(status);
   }
+  return failed;
 }
 
 Status Chat(const ChatFlags& flags) {
@@ -97,8 +106,7 @@ Status Chat(const ChatFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const LoadOptions options, flags.model.ToLoadOptions());
   TENON_RETURN_IF_ERROR(model->Load(options));
   Conversation conversation(*model, flags, std::move(params));
-  TalkLoop(conversation);
-  return {};
+  return TalkLoop(conversation);
 }
 
 }  // namespace

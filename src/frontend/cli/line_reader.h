@@ -15,6 +15,9 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
+  // A person types, as opposed to a pipe.
+  bool interactive() const { return interactive_; }
+
   // The next line without its end; nothing at the end of the input.
   std::optional<std::string> Read(const char* prompt);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,14 @@ int Report(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument ? kWrongUsage : kFailed;
 }
 
+// A result that could not be written is no result.
+int FlushOutput() {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good())
+    return 0;
+  return Report(MakeError(ErrorCode::kIo, "can't write to standard output"));
+}
+
 int Main(int argc, const char* const* argv) {
   CLI::App app("Tenon: large language models on the hardware you have", "tenon");
   app.set_version_flag("--version", "tenon 0.1.0");
@@ -36,14 +45,13 @@ int Main(int argc, const char* const* argv) {
   try {
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongUsage;
+    return app.exit(error) == 0 ? FlushOutput() : kWrongUsage;
   }
   for (const auto& [sub, body] : bodies) {
     if (!sub->parsed())
       continue;
     const Status status = body();
-    std::fflush(stdout);
-    return status.ok() ? 0 : Report(status.error());
+    return status.ok() ? FlushOutput() : Report(status.error());
   }
   return kWrongUsage;
 }

@@ -21,10 +21,16 @@ Result<KvType> ParseKvType(const std::string& name) {
 }  // namespace
 
 void ModelFlags::AddModel(CLI::App& app) {
+  // An unset variable of a script must not become the default model.
+  const CLI::Validator not_empty(
+      [](const std::string& text) {
+        return text.empty() ? std::string("is empty") : std::string();
+      },
+      "");
   app.add_option("MODEL", model,
-                 "File, directory or name from `tenon list` (default: "
-                 "smollm2-135m-instruct)");
-  app.add_option("-m,--model", model_flag, "The same as MODEL");
+                 "File, directory or name from `tenon list` (default: smollm2-135m-instruct)")
+      ->check(not_empty);
+  app.add_option("-m,--model", model_flag, "The same as MODEL")->check(not_empty);
 }
 
 void ModelFlags::AddAll(CLI::App& app) {
@@ -62,8 +68,9 @@ Result<LoadOptions> ModelFlags::ToLoadOptions() const {
   options.disabled_passes = disabled_passes;
   options.kernel_set = kernel_set;
   if (!kv_type_k.empty() && !kv_type_v.empty() && kv_type_k != kv_type_v) {
-    return Unsupported(fmt::format("keys in {} and values in {}", kv_type_k, kv_type_v),
-                       "--cache-type-v");
+    return InvalidArgument(
+        fmt::format("keys in {} and values in {}; both must be the same", kv_type_k, kv_type_v),
+        "--cache-type-v");
   }
   if (!kv_type_k.empty() || !kv_type_v.empty()) {
     TENON_ASSIGN_OR_RETURN(options.kv_type, ParseKvType(kv_type_k.empty() ? kv_type_v : kv_type_k));

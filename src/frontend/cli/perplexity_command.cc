@@ -48,6 +48,14 @@ Status Perplexity(PerplexityFlags& flags) {
   TENON_ASSIGN_OR_RETURN(LoadOptions load, flags.model.ToLoadOptions());
   if (load.context_tokens > 0)
     flags.options.context = load.context_tokens;
+  // Half of a chunk is context, and the last token has no successor.
+  if (flags.options.context < 3) {
+    return InvalidArgument(
+        fmt::format("chunks of {} tokens score nothing; 3 is the least", flags.options.context),
+        "--ctx-size");
+  }
+  if (!flags.save_base.empty() && flags.save_base == flags.kl_base)
+    return InvalidArgument("the same file as --kl-base", "--save-base");
   load.context_tokens = flags.options.context;
   load.batch_outputs = kScoredRows;
   TENON_RETURN_IF_ERROR(model->Load(load));
@@ -78,7 +86,8 @@ CommandBody DefinePerplexity(CLI::App& app) {
   auto flags = std::make_shared<PerplexityFlags>();
   flags->model.AddAll(app);
   app.add_option("-f,--file", flags->file, "The text")->required();
-  app.add_option("--chunks", flags->options.max_chunks, "Chunks to score (default: all)");
+  app.add_option("--chunks", flags->options.max_chunks, "Chunks to score (default: all)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--save-base", flags->save_base, "Write log-probabilities for a later --kl-base");
   app.add_option("--kl-base", flags->kl_base, "Compare with log-probabilities of --save-base");
   app.add_flag("--json", flags->json, "As JSON");

@@ -62,7 +62,8 @@ LoadOptions FitContext(LoadOptions options, const Model& model, const RunFlags& 
     return options;
   const int64_t answer =
       flags.sampling.max_tokens >= 0 ? flags.sampling.max_tokens : kDefaultAnswerTokens;
-  options.context_tokens = std::min(prompt_tokens + answer, model.source().config.context_length);
+  options.context_tokens =
+      std::min(prompt_tokens + std::max<int64_t>(answer, 1), model.source().config.context_length);
   return options;
 }
 

@@ -31,11 +31,24 @@ Result<LogitBias> ParseBias(const std::string& text) {
   return bias;
 }
 
+Result<uint64_t> ParseSeed(const std::string& text) {
+  if (text == "-1")
+    return uint64_t{std::random_device()()};
+  uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, status] = std::from_chars(text.data(), end, seed);
+  if (status != std::errc() || rest != end)
+    return InvalidArgument(fmt::format("'{}'; expected -1 or an integer of 64 bits", text),
+                           "--seed");
+  return seed;
+}
+
 }  // namespace
 
 void SamplingFlags::Add(CLI::App& app) {
   app.add_option("-n,--n-predict", max_tokens,
-                 "Tokens to generate at most (-1: no limit of its own)");
+                 "Tokens to generate at most (-1: no limit of its own)")
+      ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40));
   app.add_option("-s,--seed", seed, "Random seed (-1: a new one each time)");
   app.add_option("--temp,--temperature", params.temperature, "Temperature; 0 is greedy");
   app.add_option("--top-k", params.top_k, "Keep the k most probable tokens; 0: off");
@@ -70,9 +83,7 @@ Result<SamplingParams> SamplingFlags::ToParams() const {
     TENON_ASSIGN_OR_RETURN(const LogitBias bias, ParseBias(text));
     result.logit_bias.push_back(bias);
   }
-  if (seed < -1)
-    return InvalidArgument(fmt::format("seed {}; expected -1 or more", seed), "--seed");
-  result.seed = seed >= 0 ? static_cast<uint64_t>(seed) : std::random_device()();
+  TENON_ASSIGN_OR_RETURN(result.seed, ParseSeed(seed));
   return result;
 }
 

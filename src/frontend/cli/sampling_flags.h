@@ -12,7 +12,7 @@ namespace tenon {
 
 struct SamplingFlags {
   SamplingParams params;
-  int64_t seed = -1;  // -1: a new one each time
+  std::string seed = "-1";  // -1: a new one each time
   std::vector<std::string> logit_bias;
   std::vector<std::string> stop;
   std::vector<std::string> dry_breakers;

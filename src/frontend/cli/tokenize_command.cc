@@ -69,12 +69,16 @@ Status Tokenize(const TokenizeFlags& flags) {
 CommandBody DefineTokenize(CLI::App& app) {
   auto flags = std::make_shared<TokenizeFlags>();
   flags->model.AddModel(app);
-  app.add_option("-p,--prompt", flags->text, "The text (default: standard input)");
-  app.add_flag("--jsonl", flags->jsonl, "One JSON string a line in, one array of ids a line out");
-  app.add_flag("--json", flags->json, "Ids as a JSON array");
+  auto* prompt = app.add_option("-p,--prompt", flags->text, "The text (default: standard input)");
+  auto* jsonl = app.add_flag("--jsonl", flags->jsonl,
+                             "One JSON string a line in, one array of ids a line out");
+  auto* json = app.add_flag("--json", flags->json, "Ids as a JSON array");
+  jsonl->excludes(prompt)->excludes(json);
   app.add_flag("--special", flags->special, "Text that spells a control token becomes the token");
   app.add_flag("--bos", flags->bos, "Add the beginning token if the model asks for one");
-  app.add_flag("--pieces", flags->pieces, "One id and its spelling a line");
+  app.add_flag("--pieces", flags->pieces, "One id and its spelling a line")
+      ->excludes(json)
+      ->excludes(jsonl);
   return [flags] { return Tokenize(*flags); };
 }
 

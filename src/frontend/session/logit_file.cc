@@ -50,7 +50,8 @@ Result<LogitWriter> LogitWriter::Create(const std::filesystem::path& path,
                                         const LogitHeader& header) {
   LogitWriter writer;
   writer.path_ = path;
-  writer.file_.open(path, std::ios::binary | std::ios::trunc);
+  writer.partial_ = path.string() + ".part";
+  writer.file_.open(writer.partial_, std::ios::binary | std::ios::trunc);
   writer.file_.write(kMagic.data(), static_cast<std::streamsize>(kMagic.size()));
   Put(writer.file_, header.vocabulary);
   Put(writer.file_, header.context);
@@ -73,6 +74,11 @@ Status LogitWriter::Close() {
   file_.close();
   if (!file_)
     return MakeError(ErrorCode::kIo, "can't finish writing", path_.string());
+  std::error_code error;
+  std::filesystem::rename(partial_, path_, error);
+  if (error)
+    return MakeError(ErrorCode::kIo, "can't rename the finished file: " + error.message(),
+                     path_.string());
   return {};
 }
 

@@ -27,6 +27,7 @@ struct LogitHeader {
 // FNV-1a of token ids.
 uint64_t HashTokens(std::span<const int32_t> tokens);
 
+// Writes beside the path and takes its name in Close: an unfinished file never has it.
 class LogitWriter {
  public:
   static Result<LogitWriter> Create(const std::filesystem::path& path, const LogitHeader& header);
@@ -35,6 +36,7 @@ class LogitWriter {
 
  private:
   std::filesystem::path path_;
+  std::filesystem::path partial_;
   std::ofstream file_;
 };
 
