@@ -2,9 +2,8 @@
 // budget. Whatever it holds, it parses and renders or gives an error.
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
-
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "model/chat/chat_template.h"
 

@@ -101,7 +101,8 @@ def check_names(path, lines):
     if not path.startswith("src/") or not path.endswith(".h"):
         return
     for number, line in enumerate(lines, 1):
-        if re.search(r"[(,]\s*bool [a-z_]+\s*[,)=]", line.split("//")[0]):
+        # A value made from a bool, Bool(bool), is no switch.
+        if re.search(r"(?<!Bool)[(,]\s*bool [a-z_]+\s*[,)=]", line.split("//")[0]):
             yield f"{path}:{number}: a bool parameter; use an enum"
 
 

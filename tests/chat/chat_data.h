@@ -1,19 +1,21 @@
-// What the chat template tests share: the data folder and the clock their references were made with.
+// What the chat template tests share: the data folder and the clock their references were made
+// with.
 #pragma once
 
 #include <ctime>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
-
-#include <nlohmann/json.hpp>
 
 #include "model/chat/chat_template.h"
 
 namespace tenon {
 
 // Files committed beside the tests; the working directory is the repository's root.
-inline std::string ChatDataPath(const std::string& name) { return "tests/data/chat/" + name; }
+inline std::string ChatDataPath(const std::string& name) {
+  return "tests/data/chat/" + name;
+}
 
 inline std::string ReadChatFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -1,7 +1,7 @@
 // Small templates against jinja2 3.1.6 (expressions.jsonl), and what the reference cannot show.
-#include <fstream>
-
 #include <gtest/gtest.h>
+
+#include <fstream>
 
 #include "chat/chat_data.h"
 

@@ -1,7 +1,7 @@
 // Templates in the manner of the model families, against jinja2 3.1.6 (golden.json), byte for byte.
-#include <filesystem>
-
 #include <gtest/gtest.h>
+
+#include <filesystem>
 
 #include "chat/chat_data.h"
 
@@ -27,8 +27,7 @@ TEST_P(ChatFamily, RendersAsJinja2) {
 std::vector<std::string> FamilyNames() {
   std::vector<std::string> names;
   std::error_code ignored;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(ChatDataPath("templates"), ignored))
+  for (const auto& entry : std::filesystem::directory_iterator(ChatDataPath("templates"), ignored))
     names.push_back(entry.path().stem().string());
   std::sort(names.begin(), names.end());
   return names;
@@ -37,7 +36,9 @@ std::vector<std::string> FamilyNames() {
 INSTANTIATE_TEST_SUITE_P(All, ChatFamily, testing::ValuesIn(FamilyNames()),
                          [](const auto& entry) { return entry.param; });
 
-TEST(ChatFamilies, AreAllThere) { EXPECT_GE(FamilyNames().size(), 35U); }
+TEST(ChatFamilies, AreAllThere) {
+  EXPECT_GE(FamilyNames().size(), 35U);
+}
 
 // A few results read by a person rather than made by a program.
 TEST(ChatFamilies, KnownWireFormats) {

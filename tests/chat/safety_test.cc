@@ -140,7 +140,8 @@ TEST(ChatSafety, DeepValuesAreBounded) {
   EXPECT_EQ(ErrorOf(nest + "{{ ns.a | tojson }}"), kDepth);
   EXPECT_EQ(ErrorOf(nest + "{% set first = ns.a %}" + nest + "{{ first == ns.a }}"), kDepth);
   const std::string tuples =
-      "{% set ns = namespace(a=()) %}{% for i in range(5000) %}{% set ns.a = (ns.a,) %}{% endfor %}";
+      "{% set ns = namespace(a=()) %}{% for i in range(5000) %}{% set ns.a = (ns.a,) %}{% endfor "
+      "%}";
   EXPECT_EQ(ErrorOf(tuples + "{{ {ns.a: 1} }}"), kDepth);
   const std::string lazy =
       "{% set ns = namespace(a=[1]) %}{% for i in range(5000) %}"
@@ -184,8 +185,8 @@ TEST(ChatSafety, DeepSourcesAreRefused) {
 
 TEST(ChatSafety, LongSourcesAreFine) {
   EXPECT_EQ(RenderChat("{{ 'x'" + Times(20000, " ~ 'x'") + " }}", Json::object())->size(), 20001U);
-  EXPECT_TRUE(RenderChat("{% if 0 %}" + Times(500, "{% elif 0 %}a") + "{% endif %}",
-                         Json::object()).ok());
+  EXPECT_TRUE(
+      RenderChat("{% if 0 %}" + Times(500, "{% elif 0 %}a") + "{% endif %}", Json::object()).ok());
   EXPECT_TRUE(RenderChat("{{ [" + Times(20000, "1,") + "] | length }}", Json::object()).ok());
 }
 
@@ -249,7 +250,8 @@ TEST(ChatSafety, InvalidTextInVariablesIsPassedThrough) {
             "a\xFF\xC3(\xE2\x82|6|a");
   EXPECT_TRUE(RenderChat("{{ c | upper }}{{ c[::-1] }}{{ [c] }}{{ c | tojson(true) }}"
                          "{{ c.split() }}{{ c | title | list }}{{ c.casefold() }}",
-                         variables).ok());
+                         variables)
+                  .ok());
 }
 
 }  // namespace

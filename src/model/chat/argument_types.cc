@@ -17,6 +17,8 @@ int64_t IntegerArgument(const BoundArguments& args, size_t i, int64_t fallback) 
   return args.Has(i) ? ToIndex(args[i]) : fallback;
 }
 
-bool FlagArgument(const BoundArguments& args, size_t i) { return Truth(args[i]); }
+bool FlagArgument(const BoundArguments& args, size_t i) {
+  return Truth(args[i]);
+}
 
 }  // namespace tenon::chat

@@ -1,6 +1,6 @@
-#include <cmath>
-
 #include <fmt/format.h>
+
+#include <cmath>
 
 #include "model/chat/format_text.h"
 #include "model/chat/operators.h"
@@ -10,7 +10,9 @@
 namespace tenon::chat {
 namespace {
 
-[[noreturn]] void FailOverflow() { Fail("integer result outside the range of 64 bits"); }
+[[noreturn]] void FailOverflow() {
+  Fail("integer result outside the range of 64 bits");
+}
 
 std::string_view Symbol(Operator op) {
   switch (op) {
@@ -94,8 +96,8 @@ Value IntegerArithmetic(Operator op, int64_t a, int64_t b) {
     case Operator::kDivide:
       if (b == 0)
         Fail("division by zero");
-      return Value::Float(static_cast<double>(static_cast<long double>(a) /
-                                              static_cast<long double>(b)));
+      return Value::Float(
+          static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b)));
     case Operator::kFloorDivide:
       if (b == 0)
         Fail("integer division or modulo by zero");
@@ -210,7 +212,9 @@ Value Repeat(Runtime& rt, const Value& value, int64_t count) {
   return rt.Sequence(value.kind, items, total);
 }
 
-bool IsRepeatable(const Value& value) { return IsString(value) || IsSequence(value); }
+bool IsRepeatable(const Value& value) {
+  return IsString(value) || IsSequence(value);
+}
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 #include "model/chat/attributes.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "model/chat/ast.h"
 #include "model/chat/iteration.h"
@@ -25,7 +25,7 @@ constexpr std::string_view kObjectInternals[] = {
 constexpr std::string_view kFunctionInternals[] = {"__call__", "__code__",    "__dict__",
                                                    "__func__", "__globals__", "__module__",
                                                    "__name__", "__self__"};
-constexpr std::string_view kListMutators[] = {"append", "clear", "extend", "insert",
+constexpr std::string_view kListMutators[] = {"append", "clear",  "extend",  "insert",
                                               "pop",    "remove", "reverse", "sort"};
 constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
 
@@ -48,8 +48,8 @@ bool IsUnsafe(const Value& object, std::string_view name) {
 Value Unsafe(Runtime& rt, const Value& object, std::string_view name) {
   TextBuilder quoted(rt);
   WriteQuoted(quoted, name);
-  return rt.Undefined(fmt::format("access to attribute {} of '{}' object is unsafe.",
-                                  quoted.text(), TypeName(object)));
+  return rt.Undefined(fmt::format("access to attribute {} of '{}' object is unsafe.", quoted.text(),
+                                  TypeName(object)));
 }
 
 Value MacroAttribute(Runtime& rt, const MacroNode& macro, std::string_view name) {
@@ -92,7 +92,9 @@ int64_t ClampIndex(const Value& key, int64_t size) {
   return index >= 0 && index < size ? index : -1;
 }
 
-bool IsIndex(const Value& key) { return key.Is(Kind::kInt) || key.Is(Kind::kBool); }
+bool IsIndex(const Value& key) {
+  return key.Is(Kind::kInt) || key.Is(Kind::kBool);
+}
 
 Value CharacterAt(Runtime& rt, const Value& object, const Value& key) {
   const int64_t size = CharacterCount(rt, object);
@@ -184,8 +186,9 @@ Value SliceText(Runtime& rt, const Value& object, const Slice& slice) {
   if (!ascii)
     rt.budget().Decode(text.size());
   if (slice.step == 1) {
-    const auto offset = [&](int64_t i) { return ascii ? static_cast<size_t>(i)
-                                                      : ByteOffset(text, i); };
+    const auto offset = [&](int64_t i) {
+      return ascii ? static_cast<size_t>(i) : ByteOffset(text, i);
+    };
     const size_t start = offset(slice.start);
     return rt.View(text.substr(start, offset(slice.start + slice.count) - start));
   }

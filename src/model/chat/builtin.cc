@@ -1,8 +1,8 @@
 #include "model/chat/builtin.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "model/chat/loop_object.h"
 #include "model/chat/methods.h"

@@ -1,11 +1,11 @@
 #include "model/chat/chat_template.h"
 
+#include <fmt/format.h>
+
 #include <exception>
 #include <new>
-#include <utility>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "model/chat/evaluator.h"
 #include "model/chat/parser.h"

@@ -1,8 +1,8 @@
 // Methods of list, tuple, range, dict, float and cycler.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
 
 #include "model/chat/argument_types.h"
 #include "model/chat/attributes.h"
@@ -104,11 +104,21 @@ constexpr Builtin kCyclerMethods[] = {
 
 }  // namespace
 
-std::span<const Builtin> SequenceMethods() { return kSequenceMethods; }
-std::span<const Builtin> DictMethods() { return kDictMethods; }
-std::span<const Builtin> DictTypeMethods() { return kDictTypeMethods; }
-std::span<const Builtin> FloatMethods() { return kFloatMethods; }
-std::span<const Builtin> CyclerMethods() { return kCyclerMethods; }
+std::span<const Builtin> SequenceMethods() {
+  return kSequenceMethods;
+}
+std::span<const Builtin> DictMethods() {
+  return kDictMethods;
+}
+std::span<const Builtin> DictTypeMethods() {
+  return kDictTypeMethods;
+}
+std::span<const Builtin> FloatMethods() {
+  return kFloatMethods;
+}
+std::span<const Builtin> CyclerMethods() {
+  return kCyclerMethods;
+}
 
 void AddEntries(Runtime& rt, Dict& dict, const Value& source) {
   Iteration items(rt, source);

@@ -1,11 +1,11 @@
 #include "model/chat/dict.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
-
-#include <fmt/format.h>
 
 #include "model/chat/operators.h"
 #include "model/chat/runtime.h"
@@ -32,7 +32,9 @@ uint64_t HashOfFloat(double real) {
 
 }  // namespace
 
-uint64_t HashOfText(std::string_view text) { return Mix(std::hash<std::string_view>{}(text)); }
+uint64_t HashOfText(std::string_view text) {
+  return Mix(std::hash<std::string_view>{}(text));
+}
 
 bool IsHashable(Runtime& rt, const Value& value) {
   const DepthGuard guard(rt);
@@ -95,14 +97,12 @@ const Value* Dict::FindHashed(Runtime& rt, uint64_t hash, const Matches& matches
 }
 
 const Value* Dict::Find(Runtime& rt, const Value& key) const {
-  return FindHashed(rt, HashOf(rt, key),
-                    [&](const Value& other) { return Equal(rt, other, key); });
+  return FindHashed(rt, HashOf(rt, key), [&](const Value& other) { return Equal(rt, other, key); });
 }
 
 const Value* Dict::Find(Runtime& rt, std::string_view key) const {
-  return FindHashed(rt, HashOfText(key), [key](const Value& other) {
-    return IsString(other) && other.text() == key;
-  });
+  return FindHashed(rt, HashOfText(key),
+                    [key](const Value& other) { return IsString(other) && other.text() == key; });
 }
 
 void Dict::Set(Runtime& rt, const Value& key, const Value& value) {

@@ -1,6 +1,7 @@
 #include "model/chat/evaluator.h"
 
 #include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "model/chat/json_values.h"
@@ -180,8 +181,7 @@ Evaluator::Flow Evaluator::RunWith(const Statement& statement, Activation& activ
 }
 
 // A call or generation block.
-void Evaluator::RunCallBlock(const Statement& statement, Activation& activation,
-                             TextBuilder& out) {
+void Evaluator::RunCallBlock(const Statement& statement, Activation& activation, TextBuilder& out) {
   const Value caller = MakeMacro(*statement.macro, activation);
   if (statement.kind == StatementKind::kGeneration) {
     out.Append(CallMacro(*caller.macro, {}).text());
@@ -200,8 +200,7 @@ void Evaluator::RunCallBlock(const Statement& statement, Activation& activation,
 void Evaluator::CheckNamespaces(const Expr& target, Activation& activation) {
   for (const ExprPtr& item : target.children)
     CheckNamespaces(*item, activation);
-  if (target.kind == ExprKind::kNamespaceRef &&
-      !Slot(target.ref, activation).Is(Kind::kNamespace))
+  if (target.kind == ExprKind::kNamespaceRef && !Slot(target.ref, activation).Is(Kind::kNamespace))
     Fail("cannot assign attribute on non-namespace object");
 }
 

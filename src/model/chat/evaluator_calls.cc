@@ -1,7 +1,7 @@
 // Loops, macros and calls.
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "model/chat/evaluator.h"
 #include "model/chat/operators.h"
@@ -34,8 +34,7 @@ class LoopFilterIterator : public IteratorObject {
   Activation* closure_;
 };
 
-bool Evaluator::PassesLoopTest(const Statement& statement, const Value& item,
-                               Activation& closure) {
+bool Evaluator::PassesLoopTest(const Statement& statement, const Value& item, Activation& closure) {
   const LoopNode& loop = *statement.loop;
   Activation* activation = Activate(loop.test_slot_count, &closure);
   EnterScope(loop.test_scope, *activation);
@@ -48,8 +47,8 @@ LoopObject* Evaluator::MakeLoop(const Statement& statement, const Value& iterabl
   auto* loop = rt_.arena().New<LoopObject>();
   loop->iterable = iterable;
   if (statement.loop->test)
-    loop->iterable = rt_.Wrap(rt_.arena().New<LoopFilterIterator>(
-        this, &statement, Iteration(rt_, iterable), &closure));
+    loop->iterable = rt_.Wrap(
+        rt_.arena().New<LoopFilterIterator>(this, &statement, Iteration(rt_, iterable), &closure));
   loop->iteration = Iteration(rt_, loop->iterable);
   return loop;
 }
@@ -162,9 +161,10 @@ void Evaluator::BindMacro(const MacroNode& node, const Arguments& arguments,
     const auto caller = std::find_if(named.begin(), named.end(),
                                      [](const auto& entry) { return entry.first == "caller"; });
     if (caller != named.end())
-      Fail(fmt::format("macro '{}' was invoked with two values for the special caller argument. "
-                       "This is most likely a bug.",
-                       node.name));
+      Fail(
+          fmt::format("macro '{}' was invoked with two values for the special caller argument. "
+                      "This is most likely a bug.",
+                      node.name));
     Fail(fmt::format("macro '{}' takes no keyword argument '{}'", node.name, named[0].first));
   }
   if (node.varargs_slot >= 0)

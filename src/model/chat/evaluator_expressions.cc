@@ -129,8 +129,7 @@ Value Evaluator::EvaluateSlice(const Expr& expr, Activation& activation) {
 }
 
 // `block_text`: the input of the innermost filter of a filter block; elsewhere kMissing.
-Value Evaluator::EvaluateFilter(const Expr& expr, Activation& activation,
-                                const Value& block_text) {
+Value Evaluator::EvaluateFilter(const Expr& expr, Activation& activation, const Value& block_text) {
   Value input = block_text;
   if (expr.children[0] && expr.children[0]->kind == ExprKind::kFilter)
     input = EvaluateFilter(*expr.children[0], activation, block_text);

@@ -1,8 +1,8 @@
 // Filters on numbers.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdio>
-
-#include <fmt/format.h>
 
 #include "model/chat/argument_types.h"
 #include "model/chat/filters.h"
@@ -97,7 +97,8 @@ Value RoundInteger(int64_t number, int64_t digits) {
 }
 
 // math.ceil or math.floor of value * 10**precision, over 10**precision.
-Value RoundTowards(Runtime& rt, const Value& self, const Value& precision, double (*round)(double)) {
+Value RoundTowards(Runtime& rt, const Value& self, const Value& precision,
+                   double (*round)(double)) {
   const Value scale = Arithmetic(rt, Operator::kPower, Value::Int(10), precision);
   const Value scaled = Arithmetic(rt, Operator::kMultiply, self, scale);
   if (scaled.Is(Kind::kInt))
@@ -156,6 +157,8 @@ constexpr Builtin kFilters[] = {
 
 }  // namespace
 
-std::span<const Builtin> NumberFilters() { return kFilters; }
+std::span<const Builtin> NumberFilters() {
+  return kFilters;
+}
 
 }  // namespace tenon::chat

@@ -221,6 +221,8 @@ constexpr Builtin kFilters[] = {
 
 }  // namespace
 
-std::span<const Builtin> OrderFilters() { return kFilters; }
+std::span<const Builtin> OrderFilters() {
+  return kFilters;
+}
 
 }  // namespace tenon::chat

@@ -150,8 +150,7 @@ Value Map(Runtime& rt, const Value& self, const BoundArguments& args) {
 
 template <Wanted kWanted, Subject kSubject>
 Value Select(Runtime& rt, const Value& self, const BoundArguments& args) {
-  return rt.Wrap(
-      rt.arena().New<SelectIterator>(self, &rt.Keep(args.raw()), kWanted, kSubject));
+  return rt.Wrap(rt.arena().New<SelectIterator>(self, &rt.Keep(args.raw()), kWanted, kSubject));
 }
 
 constexpr Builtin kFilters[] = {
@@ -164,6 +163,8 @@ constexpr Builtin kFilters[] = {
 
 }  // namespace
 
-std::span<const Builtin> SelectFilters() { return kFilters; }
+std::span<const Builtin> SelectFilters() {
+  return kFilters;
+}
 
 }  // namespace tenon::chat

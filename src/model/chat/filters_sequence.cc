@@ -1,7 +1,7 @@
 // Filters on sequences that keep the order.
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "model/chat/argument_types.h"
 #include "model/chat/attributes.h"
@@ -182,6 +182,8 @@ Value Deferred(Runtime& rt, const Value& self, const BoundArguments& args) {
 
 }  // namespace
 
-std::span<const Builtin> SequenceFilters() { return kFilters; }
+std::span<const Builtin> SequenceFilters() {
+  return kFilters;
+}
 
 }  // namespace tenon::chat

@@ -1,7 +1,7 @@
 // Filters on texts.
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "model/chat/argument_types.h"
 #include "model/chat/attributes.h"
@@ -45,7 +45,9 @@ Value Center(Runtime& rt, const Value& self, const BoundArguments& args) {
   return CallMethod(rt, "center", self, {{args.Or(0, Value::Int(80))}, {}});
 }
 
-Value String(Runtime& rt, const Value& self, const BoundArguments&) { return TextOf(rt, self); }
+Value String(Runtime& rt, const Value& self, const BoundArguments&) {
+  return TextOf(rt, self);
+}
 
 Value Title(Runtime& rt, const Value& self, const BoundArguments&) {
   const Value value = TextOf(rt, self);
@@ -204,9 +206,9 @@ Value UrlEncode(Runtime& rt, const Value& self, const BoundArguments&) {
   Iteration items(rt, self);
   Value item;
   for (bool first = true; items.Next(rt, item); first = false) {
-    const std::vector<Value> pair =
-        self.Is(Kind::kDict) ? std::vector<Value>{item, *self.dict->Find(rt, item)}
-                             : Collect(rt, item);
+    const std::vector<Value> pair = self.Is(Kind::kDict)
+                                        ? std::vector<Value>{item, *self.dict->Find(rt, item)}
+                                        : Collect(rt, item);
     if (pair.size() != 2)
       Fail("urlencode expects pairs of a key and a value");
     if (!first)
@@ -268,6 +270,8 @@ constexpr Builtin kFilters[] = {
 
 }  // namespace
 
-std::span<const Builtin> TextFilters() { return kFilters; }
+std::span<const Builtin> TextFilters() {
+  return kFilters;
+}
 
 }  // namespace tenon::chat

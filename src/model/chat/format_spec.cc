@@ -1,10 +1,10 @@
 #include "model/chat/format_spec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-
-#include <fmt/format.h>
 
 #include "model/chat/operators.h"
 #include "model/chat/text_of.h"
@@ -20,7 +20,9 @@ struct NumberText {
   std::string digits;
 };
 
-bool IsAlign(char c) { return c == '<' || c == '>' || c == '^' || c == '='; }
+bool IsAlign(char c) {
+  return c == '<' || c == '>' || c == '^' || c == '=';
+}
 
 int64_t ReadNumber(std::string_view text, size_t& pos) {
   int64_t number = 0;
@@ -114,8 +116,7 @@ std::string FloatDigits(Runtime& rt, double magnitude, const FormatSpec& spec) {
   if (spec.type == '%')
     return PrintFloat(rt, magnitude * 100, precision, 'f', spec.alternate) + "%";
   if (spec.type != '\0')
-    return PrintFloat(rt, magnitude, precision, spec.type == 'n' ? 'g' : spec.type,
-                      spec.alternate);
+    return PrintFloat(rt, magnitude, precision, spec.type == 'n' ? 'g' : spec.type, spec.alternate);
   if (spec.precision < 0)
     return FloatText(magnitude);
   std::string text = PrintFloat(rt, magnitude, std::max<int64_t>(1, precision), 'g', false);
@@ -181,8 +182,8 @@ void WriteFormattedInteger(Runtime& rt, TextBuilder& out, const Value& value,
                            const FormatSpec& spec) {
   const bool negative = value.Is(Kind::kInt) && value.integer < 0;
   const uint64_t magnitude = value.Is(Kind::kUint) ? value.unsigned_integer
-                             : negative ? ~static_cast<uint64_t>(value.integer) + 1
-                                        : static_cast<uint64_t>(ToIndex(value));
+                             : negative            ? ~static_cast<uint64_t>(value.integer) + 1
+                                                   : static_cast<uint64_t>(ToIndex(value));
   if (spec.type == 'c') {
     if (negative || magnitude > 0x10FFFF || (magnitude >= 0xD800 && magnitude <= 0xDFFF))
       Fail("%c arg not in range(0x110000)");
@@ -231,8 +232,7 @@ void WriteFormatted(Runtime& rt, TextBuilder& out, const Value& value, std::stri
     return WriteFormattedFloat(rt, out, ToDouble(value), spec);
   if (!IsString(value) && !IsNumber(value))
     Fail(fmt::format("unsupported format string passed to {}.__format__", TypeName(value)));
-  Fail(fmt::format("Unknown format code '{}' for object of type '{}'", spec.type,
-                   TypeName(value)));
+  Fail(fmt::format("Unknown format code '{}' for object of type '{}'", spec.type, TypeName(value)));
 }
 
 }  // namespace tenon::chat

@@ -1,8 +1,8 @@
 #include "model/chat/format_text.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
+
+#include <cmath>
 
 #include "model/chat/attributes.h"
 #include "model/chat/format_spec.h"

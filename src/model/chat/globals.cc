@@ -1,8 +1,8 @@
 // The functions every template sees: range, dict, namespace, cycler, joiner, raise_exception,
 // strftime_now.
-#include <ctime>
-
 #include <fmt/format.h>
+
+#include <ctime>
 
 #include "model/chat/argument_types.h"
 #include "model/chat/builtin.h"
@@ -120,6 +120,8 @@ constexpr Builtin kGlobals[] = {
 
 }  // namespace
 
-const Builtin* FindGlobal(std::string_view name) { return FindBuiltin(kGlobals, name); }
+const Builtin* FindGlobal(std::string_view name) {
+  return FindBuiltin(kGlobals, name);
+}
 
 }  // namespace tenon::chat

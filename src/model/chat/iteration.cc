@@ -1,8 +1,8 @@
 #include "model/chat/iteration.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "model/chat/operators.h"
 #include "model/chat/unicode.h"

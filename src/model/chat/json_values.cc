@@ -1,9 +1,9 @@
 #include "model/chat/json_values.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "model/chat/operators.h"

@@ -1,11 +1,11 @@
 #include "model/chat/lexer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <system_error>
-
-#include <fmt/format.h>
 
 #include "model/chat/string_escapes.h"
 #include "model/chat/template_failure.h"
@@ -34,7 +34,9 @@ std::string NormalizeNewlines(std::string_view source) {
   return out;
 }
 
-bool IsDigitChar(char c) { return c >= '0' && c <= '9'; }
+bool IsDigitChar(char c) {
+  return c >= '0' && c <= '9';
+}
 class Lexer {
  public:
   explicit Lexer(std::string_view source) : text_(NormalizeNewlines(source)) {}
@@ -389,6 +391,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> Tokenize(std::string_view source) { return Lexer(source).Run(); }
+std::vector<Token> Tokenize(std::string_view source) {
+  return Lexer(source).Run();
+}
 
 }  // namespace tenon::chat

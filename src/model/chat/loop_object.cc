@@ -26,8 +26,8 @@ int64_t LoopLength(Runtime& rt, LoopObject& loop) {
     rest.push_back(item);
   }
   loop.iteration = Iteration(rt, rt.List(rest));
-  loop.length = static_cast<int64_t>(rest.size()) + loop.index0 + 1 +
-                (loop.after.Is(Kind::kMissing) ? 0 : 1);
+  loop.length =
+      static_cast<int64_t>(rest.size()) + loop.index0 + 1 + (loop.after.Is(Kind::kMissing) ? 0 : 1);
   return loop.length;
 }
 
@@ -95,6 +95,8 @@ std::string DescribeLoop(Runtime& rt, LoopObject& loop) {
   return fmt::format("<LoopContext {}/{}>", loop.index0 + 1, LoopLength(rt, loop));
 }
 
-std::span<const Builtin> LoopMethods() { return kMethods; }
+std::span<const Builtin> LoopMethods() {
+  return kMethods;
+}
 
 }  // namespace tenon::chat

@@ -11,7 +11,9 @@
 namespace tenon::chat {
 namespace {
 
-bool IsDigitChar(char c) { return c >= '0' && c <= '9'; }
+bool IsDigitChar(char c) {
+  return c >= '0' && c <= '9';
+}
 bool IsLetterOrDigit(char c) {
   return IsDigitChar(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 }
@@ -31,8 +33,8 @@ std::optional<std::string> WithoutUnderscores(std::string_view text) {
 
 // Takes "0x" and its like where the base has or may have it.
 int64_t TakePrefix(std::string& digits, int64_t base) {
-  const char marker = digits.size() > 2 && digits[0] == '0' ? static_cast<char>(digits[1] | 0x20)
-                                                            : '\0';
+  const char marker =
+      digits.size() > 2 && digits[0] == '0' ? static_cast<char>(digits[1] | 0x20) : '\0';
   const int64_t marked = marker == 'b' ? 2 : marker == 'o' ? 8 : marker == 'x' ? 16 : 0;
   if (marked != 0 && (base == marked || base == 0)) {
     digits.erase(0, 2);

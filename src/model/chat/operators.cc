@@ -1,9 +1,9 @@
 #include "model/chat/operators.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
-
-#include <fmt/format.h>
 
 #include "model/chat/iteration.h"
 #include "model/chat/text_of.h"
@@ -158,7 +158,9 @@ int64_t CharacterCount(Runtime& rt, const Value& text) {
   return text.string->length;
 }
 
-double ToDouble(const Value& value) { return static_cast<double>(ToLongDouble(value)); }
+double ToDouble(const Value& value) {
+  return static_cast<double>(ToLongDouble(value));
+}
 
 int64_t ToIndex(const Value& value) {
   if (value.Is(Kind::kInt))
@@ -195,8 +197,8 @@ bool Equal(Runtime& rt, const Value& a, const Value& b) {
     case Kind::kRange:
       return EqualRanges(*a.range, *b.range);
     case Kind::kMethod:
-      return a.method->method == b.method->method && Equal(rt, a.method->receiver,
-                                                           b.method->receiver);
+      return a.method->method == b.method->method &&
+             Equal(rt, a.method->receiver, b.method->receiver);
     default:
       return a.unsigned_integer == b.unsigned_integer;  // the same object
   }
@@ -213,8 +215,8 @@ bool Ordered(Runtime& rt, Operator op, const Value& a, const Value& b) {
   }
   if (IsSequence(a) && a.kind == b.kind)
     return OrderedSequences(rt, op, a, b);
-  Fail(fmt::format("'{}' not supported between instances of '{}' and '{}'", Symbol(op),
-                   TypeName(a), TypeName(b)));
+  Fail(fmt::format("'{}' not supported between instances of '{}' and '{}'", Symbol(op), TypeName(a),
+                   TypeName(b)));
 }
 
 bool Compare(Runtime& rt, Operator op, const Value& a, const Value& b) {
@@ -262,6 +264,8 @@ std::string UndefinedMessage(Runtime& rt, const Value& value) {
   return fmt::format("'{}' has no attribute {}", owner, name);
 }
 
-void FailUndefined(Runtime& rt, const Value& value) { Fail(UndefinedMessage(rt, value)); }
+void FailUndefined(Runtime& rt, const Value& value) {
+  Fail(UndefinedMessage(rt, value));
+}
 
 }  // namespace tenon::chat

@@ -1,9 +1,9 @@
 #include "model/chat/parser.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "model/chat/parser_internal.h"
 #include "model/chat/template_failure.h"
@@ -124,12 +124,13 @@ void Parser::FailUnknownTag(const std::string& name, int line) const {
         });
     message += nested_wrongly
                    ? " You probably made a nesting mistake. Jinja is expecting this tag, but "
-                     "currently looking for " + list + "."
+                     "currently looking for " +
+                         list + "."
                    : " Jinja was looking for the following tags: " + list + ".";
   }
   if (!open_tags_.empty())
-    message += fmt::format(" The innermost block that needs to be closed is '{}'.",
-                           open_tags_.back());
+    message +=
+        fmt::format(" The innermost block that needs to be closed is '{}'.", open_tags_.back());
   Fail(std::move(message), line);
 }
 
@@ -407,6 +408,8 @@ std::unique_ptr<Statement> Parser::ParseWith() {
   return statement;
 }
 
-Template ParseTemplate(std::string_view source) { return Parser(Tokenize(source)).ParseAll(); }
+Template ParseTemplate(std::string_view source) {
+  return Parser(Tokenize(source)).ParseAll();
+}
 
 }  // namespace tenon::chat

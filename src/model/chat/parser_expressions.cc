@@ -1,7 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "model/chat/parser_internal.h"
 #include "model/chat/template_failure.h"
@@ -519,7 +519,7 @@ ExprPtr Parser::ParseNameTarget() {
   const Token token = Expect(TokenKind::kName);
   ExprPtr node = Make(ExprKind::kName, token.line);
   SetText(*node, token.text);
-  static constexpr std::string_view kConstants[] = {"true", "True", "false",
+  static constexpr std::string_view kConstants[] = {"true",  "True", "false",
                                                     "False", "none", "None"};
   if (std::find(std::begin(kConstants), std::end(kConstants), token.text) != std::end(kConstants))
     Fail("can't assign to 'name'", token.line);

@@ -77,7 +77,9 @@ Value Runtime::Undefined(std::string_view hint) {
   return value;
 }
 
-Value Runtime::UndefinedName(std::string_view name) { return UndefinedItem(Value{}, View(name)); }
+Value Runtime::UndefinedName(std::string_view name) {
+  return UndefinedItem(Value{}, View(name));
+}
 
 Value Runtime::UndefinedItem(const Value& owner, const Value& name) {
   Value value;

@@ -1,11 +1,11 @@
 #include "model/chat/scopes.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "model/chat/symbols.h"
 #include "model/chat/template_failure.h"
@@ -239,9 +239,10 @@ class Resolver {
       for (const Parameter& parameter : macro.parameters)
         own = parameter.name == name ? &parameter : own;
       if (own != nullptr && name == "caller" && !own->default_value)
-        Fail("When defining macros or call blocks the special \"caller\" argument must be omitted "
-             "or be given a default.",
-             macro.line);
+        Fail(
+            "When defining macros or call blocks the special \"caller\" argument must be omitted "
+            "or be given a default.",
+            macro.line);
       if (own != nullptr)
         continue;
       symbols.DeclareParameter(name);
@@ -281,6 +282,8 @@ class Resolver {
 
 }  // namespace
 
-void ResolveScopes(Template& tmpl) { Resolver(tmpl).Run(); }
+void ResolveScopes(Template& tmpl) {
+  Resolver(tmpl).Run();
+}
 
 }  // namespace tenon::chat

@@ -1,9 +1,9 @@
 #include "model/chat/string_escapes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
-
-#include <fmt/format.h>
 
 #include "model/chat/template_failure.h"
 #include "model/chat/unicode.h"

@@ -1,7 +1,7 @@
 // str methods that look at or change a whole text.
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "model/chat/argument_types.h"
 #include "model/chat/format_text.h"
@@ -50,7 +50,9 @@ Value AllCased(Runtime& rt, const Value& self, const BoundArguments&) {
   return Value::Bool(cased);
 }
 
-bool IsAscii(char32_t c) { return c < 0x80; }
+bool IsAscii(char32_t c) {
+  return c < 0x80;
+}
 
 Value IsAsciiText(Runtime& rt, const Value& self, const BoundArguments& args) {
   return self.string->bytes == 0 ? Value::Bool(true) : AllPass<IsAscii>(rt, self, args);
@@ -237,6 +239,8 @@ constexpr Builtin kMethods[] = {
 
 }  // namespace
 
-std::span<const Builtin> StringMethods() { return kMethods; }
+std::span<const Builtin> StringMethods() {
+  return kMethods;
+}
 
 }  // namespace tenon::chat

@@ -1,7 +1,7 @@
 // str methods that look for a part of the text.
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "model/chat/argument_types.h"
 #include "model/chat/attributes.h"
@@ -36,8 +36,8 @@ int64_t IndexOf(Runtime& rt, const Value& self, const BoundArguments& args, Side
   rt.budget().Scan(range.string->bytes);
   if (side == Side::kRight)
     rt.budget().Decode(range.string->bytes);  // copied in reverse
-  const size_t found = side == Side::kLeft ? FindPart(range.text(), part)
-                                           : FindLastPart(range.text(), part);
+  const size_t found =
+      side == Side::kLeft ? FindPart(range.text(), part) : FindLastPart(range.text(), part);
   if (found == kNotFound)
     return -1;
   const char* place = range.string->data + found;
@@ -47,8 +47,7 @@ int64_t IndexOf(Runtime& rt, const Value& self, const BoundArguments& args, Side
                                                       : ToIndex(args[1]))
                            : 0;
   // A slice with step 1 points into the text it was taken from.
-  return CountCodePoints(
-      self.text().substr(0, static_cast<size_t>(place - self.string->data)));
+  return CountCodePoints(self.text().substr(0, static_cast<size_t>(place - self.string->data)));
 }
 
 template <Side kSide>
@@ -227,6 +226,8 @@ constexpr Builtin kMethods[] = {
 
 }  // namespace
 
-std::span<const Builtin> StringSearchMethods() { return kMethods; }
+std::span<const Builtin> StringSearchMethods() {
+  return kMethods;
+}
 
 }  // namespace tenon::chat

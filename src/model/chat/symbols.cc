@@ -28,8 +28,7 @@ void Walk(const Expr* expr, const Visit& visit) {
 // Collects reads of `names` that no assignment precedes, through all scopes.
 class UndeclaredFinder {
  public:
-  explicit UndeclaredFinder(std::vector<std::string> names)
-      : names_(names.begin(), names.end()) {}
+  explicit UndeclaredFinder(std::vector<std::string> names) : names_(names.begin(), names.end()) {}
 
   void VisitBody(const Body& body) {
     for (const auto& statement : body)
@@ -134,7 +133,9 @@ void Symbols::DeclareParameter(const std::string& name) {
   Put({analysis_->NameId(name), LoadAction::kParameter, 0, true});
 }
 
-void Symbols::Load(const std::string& name) { LevelOf(analysis_->NameId(name)); }
+void Symbols::Load(const std::string& name) {
+  LevelOf(analysis_->NameId(name));
+}
 
 void Symbols::Store(const std::string& name) {
   const int id = analysis_->NameId(name);

@@ -27,8 +27,8 @@ bool IsCallable(const Value& value) {
 
 // Whether len(value) and value[...] both exist.
 bool IsSubscriptable(const Value& value) {
-  return IsString(value) || IsSequence(value) || value.Is(Kind::kDict) ||
-         value.Is(Kind::kRange) || IsUndefined(value);
+  return IsString(value) || IsSequence(value) || value.Is(Kind::kDict) || value.Is(Kind::kRange) ||
+         IsUndefined(value);
 }
 
 template <bool (*kPredicate)(const Value&)>
@@ -36,16 +36,36 @@ Value Predicate(Runtime&, const Value& self, const BoundArguments&) {
   return Value::Bool(kPredicate(self));
 }
 
-bool IsDefined(const Value& value) { return !IsUndefined(value); }
-bool IsNone(const Value& value) { return value.Is(Kind::kNone); }
-bool IsBoolean(const Value& value) { return value.Is(Kind::kBool); }
-bool IsTrue(const Value& value) { return value.Is(Kind::kBool) && value.boolean; }
-bool IsFalse(const Value& value) { return value.Is(Kind::kBool) && !value.boolean; }
-bool IsWholeNumber(const Value& value) { return value.Is(Kind::kInt) || value.Is(Kind::kUint); }
-bool IsFloat(const Value& value) { return value.Is(Kind::kFloat); }
-bool IsMapping(const Value& value) { return value.Is(Kind::kDict); }
-bool IsLoopOrIterable(const Value& value) { return IsIterable(value) || value.Is(Kind::kLoop); }
-bool IsEscaped(const Value& value) { return IsString(value) && value.string->markup; }
+bool IsDefined(const Value& value) {
+  return !IsUndefined(value);
+}
+bool IsNone(const Value& value) {
+  return value.Is(Kind::kNone);
+}
+bool IsBoolean(const Value& value) {
+  return value.Is(Kind::kBool);
+}
+bool IsTrue(const Value& value) {
+  return value.Is(Kind::kBool) && value.boolean;
+}
+bool IsFalse(const Value& value) {
+  return value.Is(Kind::kBool) && !value.boolean;
+}
+bool IsWholeNumber(const Value& value) {
+  return value.Is(Kind::kInt) || value.Is(Kind::kUint);
+}
+bool IsFloat(const Value& value) {
+  return value.Is(Kind::kFloat);
+}
+bool IsMapping(const Value& value) {
+  return value.Is(Kind::kDict);
+}
+bool IsLoopOrIterable(const Value& value) {
+  return IsIterable(value) || value.Is(Kind::kLoop);
+}
+bool IsEscaped(const Value& value) {
+  return IsString(value) && value.string->markup;
+}
 
 template <Operator kOperator>
 Value Compared(Runtime& rt, const Value& self, const BoundArguments& args) {
@@ -140,6 +160,8 @@ constexpr Builtin kTests[] = {
 
 }  // namespace
 
-const Builtin* FindTest(std::string_view name) { return FindBuiltin(kTests, name); }
+const Builtin* FindTest(std::string_view name) {
+  return FindBuiltin(kTests, name);
+}
 
 }  // namespace tenon::chat

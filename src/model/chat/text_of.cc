@@ -1,10 +1,10 @@
 #include "model/chat/text_of.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-
-#include <fmt/format.h>
 
 #include "model/chat/ast.h"
 #include "model/chat/loop_object.h"
@@ -54,8 +54,9 @@ void WriteView(Runtime& rt, TextBuilder& out, const Value& value) {
 }
 
 void WriteRange(TextBuilder& out, const RangeObject& range) {
-  out.Append(range.step == 1 ? fmt::format("range({}, {})", range.start, range.stop)
-                             : fmt::format("range({}, {}, {})", range.start, range.stop, range.step));
+  out.Append(range.step == 1
+                 ? fmt::format("range({}, {})", range.start, range.stop)
+                 : fmt::format("range({}, {}, {})", range.start, range.stop, range.step));
 }
 
 std::string NumericEscape(uint32_t c) {
@@ -130,7 +131,8 @@ std::string FloatText(double real) {
   if (std::isinf(real))
     return real < 0 ? "-inf" : "inf";
   char buffer[40];
-  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), real, std::chars_format::scientific);
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof(buffer), real, std::chars_format::scientific);
   const std::string text(buffer, end.ptr);
   const size_t e = text.find('e');
   const int exponent = std::atoi(text.c_str() + e + 1);
@@ -164,9 +166,9 @@ std::string ObjectTypeName(const Value& value) {
   }
 }
 
-void WriteRepr(Runtime& rt, TextBuilder& out, const Value& value) {
-  const DepthGuard guard(rt);
-  rt.budget().Step();
+namespace {
+
+void WriteScalarRepr(TextBuilder& out, const Value& value) {
   switch (value.kind) {
     case Kind::kMissing:
     case Kind::kUndefined:
@@ -192,6 +194,13 @@ void WriteRepr(Runtime& rt, TextBuilder& out, const Value& value) {
       if (value.string->markup)
         out.Append(')');
       return;
+    default:
+      return;
+  }
+}
+
+void WriteContainerRepr(Runtime& rt, TextBuilder& out, const Value& value) {
+  switch (value.kind) {
     case Kind::kList:
       out.Append('[');
       WriteItems(rt, out, value);
@@ -215,6 +224,35 @@ void WriteRepr(Runtime& rt, TextBuilder& out, const Value& value) {
       out.Append("<Namespace ");
       WriteDict(rt, out, value.names->attributes);
       out.Append('>');
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+void WriteRepr(Runtime& rt, TextBuilder& out, const Value& value) {
+  const DepthGuard guard(rt);
+  rt.budget().Step();
+  switch (value.kind) {
+    case Kind::kMissing:
+    case Kind::kUndefined:
+    case Kind::kNone:
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kUint:
+    case Kind::kFloat:
+    case Kind::kString:
+      WriteScalarRepr(out, value);
+      return;
+    case Kind::kList:
+    case Kind::kTuple:
+    case Kind::kDict:
+    case Kind::kDictView:
+    case Kind::kRange:
+    case Kind::kNamespace:
+      WriteContainerRepr(rt, out, value);
       return;
     case Kind::kMacro:
       out.Append(value.macro->node->name.empty()

@@ -1,10 +1,10 @@
 #include "model/chat/unicode.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
-
-#include <utf8proc.h>
 
 namespace tenon::chat {
 namespace {
@@ -16,16 +16,16 @@ struct Range {
 
 // PropList.txt: Other_Lowercase.
 constexpr Range kOtherLower[] = {
-    {0xAA, 0xAA},     {0xBA, 0xBA},     {0x2B0, 0x2B8},   {0x2C0, 0x2C1},     {0x2E0, 0x2E4},
-    {0x345, 0x345},   {0x37A, 0x37A},   {0x1D2C, 0x1D6A}, {0x1D78, 0x1D78},   {0x1D9B, 0x1DBF},
-    {0x2071, 0x2071}, {0x207F, 0x207F}, {0x2090, 0x209C}, {0x2170, 0x217F},   {0x24D0, 0x24E9},
-    {0x2C7C, 0x2C7D}, {0xA69C, 0xA69D}, {0xA770, 0xA770}, {0xA7F8, 0xA7F9},   {0xAB5C, 0xAB5F},
+    {0xAA, 0xAA},       {0xBA, 0xBA},       {0x2B0, 0x2B8},     {0x2C0, 0x2C1},
+    {0x2E0, 0x2E4},     {0x345, 0x345},     {0x37A, 0x37A},     {0x1D2C, 0x1D6A},
+    {0x1D78, 0x1D78},   {0x1D9B, 0x1DBF},   {0x2071, 0x2071},   {0x207F, 0x207F},
+    {0x2090, 0x209C},   {0x2170, 0x217F},   {0x24D0, 0x24E9},   {0x2C7C, 0x2C7D},
+    {0xA69C, 0xA69D},   {0xA770, 0xA770},   {0xA7F8, 0xA7F9},   {0xAB5C, 0xAB5F},
     {0x10780, 0x10780}, {0x10783, 0x10785}, {0x10787, 0x107B0}, {0x107B2, 0x107BA},
 };
 // PropList.txt: Other_Uppercase.
 constexpr Range kOtherUpper[] = {
-    {0x2160, 0x216F},   {0x24B6, 0x24CF},   {0x1F130, 0x1F149},
-    {0x1F150, 0x1F169}, {0x1F170, 0x1F189},
+    {0x2160, 0x216F}, {0x24B6, 0x24CF}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189},
 };
 // DerivedNumericType.txt: Digit, the ones outside category Nd.
 constexpr Range kOtherDigit[] = {
@@ -38,9 +38,9 @@ constexpr Range kOtherDigit[] = {
 
 template <size_t kSize>
 bool InRanges(const Range (&ranges)[kSize], char32_t c) {
-  const auto* found = std::lower_bound(
-      std::begin(ranges), std::end(ranges), c,
-      [](const Range& range, char32_t key) { return range.last < key; });
+  const auto* found =
+      std::lower_bound(std::begin(ranges), std::end(ranges), c,
+                       [](const Range& range, char32_t key) { return range.last < key; });
   return found != std::end(ranges) && found->first <= c;
 }
 
@@ -48,7 +48,9 @@ utf8proc_category_t CategoryOf(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-bool IsSurrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
+bool IsSurrogate(char32_t c) {
+  return c >= 0xD800 && c <= 0xDFFF;
+}
 
 // The number of bytes the lead byte announces; 0 for one that cannot lead.
 int SequenceLength(unsigned char lead) {
@@ -202,7 +204,9 @@ bool IsDecimal(char32_t c) {
   return CategoryOf(c) == UTF8PROC_CATEGORY_ND;
 }
 
-bool IsDigit(char32_t c) { return IsDecimal(c) || InRanges(kOtherDigit, c); }
+bool IsDigit(char32_t c) {
+  return IsDecimal(c) || InRanges(kOtherDigit, c);
+}
 
 bool IsNumeric(char32_t c) {
   if (c < 0x80)
@@ -230,7 +234,9 @@ bool IsLower(char32_t c) {
   return CategoryOf(c) == UTF8PROC_CATEGORY_LL || InRanges(kOtherLower, c);
 }
 
-bool IsTitle(char32_t c) { return c >= 0x80 && CategoryOf(c) == UTF8PROC_CATEGORY_LT; }
+bool IsTitle(char32_t c) {
+  return c >= 0x80 && CategoryOf(c) == UTF8PROC_CATEGORY_LT;
+}
 
 static bool IsIdentifierStart(char32_t c) {
   return c == '_' || IsAlpha(c) || CategoryOf(c) == UTF8PROC_CATEGORY_NL;
@@ -388,8 +394,12 @@ auto MemberOf(std::string_view chars) {
 
 }  // namespace
 
-std::string_view StripLeft(std::string_view text) { return StripLeftIf(text, IsSpace); }
-std::string_view StripRight(std::string_view text) { return StripRightIf(text, IsSpace); }
+std::string_view StripLeft(std::string_view text) {
+  return StripLeftIf(text, IsSpace);
+}
+std::string_view StripRight(std::string_view text) {
+  return StripRightIf(text, IsSpace);
+}
 std::string_view StripLeft(std::string_view text, std::string_view chars) {
   return StripLeftIf(text, MemberOf(chars));
 }

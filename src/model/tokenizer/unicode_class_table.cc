@@ -459,6 +459,8 @@ constexpr uint32_t kClassRuns[] = {
 
 }  // namespace
 
-std::span<const uint32_t> ClassRuns() { return kClassRuns; }
+std::span<const uint32_t> ClassRuns() {
+  return kClassRuns;
+}
 
 }  // namespace tenon

@@ -617,8 +617,14 @@ constexpr CanonicalPair kDecomposeOnly[] = {
 
 }  // namespace
 
-std::span<const uint32_t> CombiningRuns() { return kCombiningRuns; }
-std::span<const CanonicalPair> ComposingPairs() { return kComposingPairs; }
-std::span<const CanonicalPair> DecomposeOnly() { return kDecomposeOnly; }
+std::span<const uint32_t> CombiningRuns() {
+  return kCombiningRuns;
+}
+std::span<const CanonicalPair> ComposingPairs() {
+  return kComposingPairs;
+}
+std::span<const CanonicalPair> DecomposeOnly() {
+  return kDecomposeOnly;
+}
 
 }  // namespace tenon
