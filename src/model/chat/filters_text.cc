@@ -131,8 +131,7 @@ Value Truncate(Runtime& rt, const Value& self, const BoundArguments& args) {
   const int64_t length = IntegerArgument(args, 0, 255);
   const Value end = args.Or(2, rt.View("..."));
   const int64_t leeway = args.HasSome(3) ? ToIndex(args[3]) : 5;
-  if (!IsString(self) && !IsUndefined(self))
-    Fail(fmt::format("truncate expects a str, not {}", TypeName(self)));
+  const int64_t whole = LengthOf(rt, self);
   if (!IsString(end))
     Fail(fmt::format("can only concatenate str (not \"{}\") to str", TypeName(end)));
   const int64_t end_length = CharacterCount(rt, end);
@@ -140,8 +139,12 @@ Value Truncate(Runtime& rt, const Value& self, const BoundArguments& args) {
     Fail(fmt::format("expected length >= {}, got {}", end_length, length));
   if (leeway < 0)
     Fail(fmt::format("expected leeway >= 0, got {}", leeway));
-  if (IsUndefined(self) || CharacterCount(rt, self) - leeway <= length)
+  if (whole < 0)
+    Fail(fmt::format("object of type '{}' has no len()", TypeName(self)));
+  if (whole - leeway <= length)
     return self;
+  if (!IsString(self))
+    Fail(fmt::format("truncate expects a str, not {}", TypeName(self)));
   const Value head = SubText(rt, self, Value::Int(0), Value::Int(length - end_length));
   std::string_view kept = head.text();
   if (!FlagArgument(args, 1))

@@ -108,11 +108,13 @@ Value IsSameAs(Runtime& rt, const Value& self, const BoundArguments& args) {
                             : self.unsigned_integer == other.unsigned_integer);
 }
 
-Value IsFilterName(Runtime&, const Value& self, const BoundArguments&) {
+Value IsFilterName(Runtime& rt, const Value& self, const BoundArguments&) {
+  HashOf(rt, self);  // jinja2 looks the value up in a dict
   return Value::Bool(IsString(self) && FindFilter(self.text()) != nullptr);
 }
 
-Value IsTestName(Runtime&, const Value& self, const BoundArguments&) {
+Value IsTestName(Runtime& rt, const Value& self, const BoundArguments&) {
+  HashOf(rt, self);
   return Value::Bool(IsString(self) && FindTest(self.text()) != nullptr);
 }
 

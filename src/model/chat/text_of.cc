@@ -161,6 +161,8 @@ std::string ObjectTypeName(const Value& value) {
       return "jinja2.runtime.Macro object";
     case Kind::kUndefined:
       return "jinja2.runtime.Undefined object";
+    case Kind::kString:
+      return value.string->markup ? "markupsafe.Markup object" : "str object";
     default:
       return fmt::format("{} object", TypeName(value));
   }
