@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "frontend/cli/arguments.h"
 #include "frontend/cli/command.h"
 
@@ -17,6 +18,14 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
+
+// Warnings and errors of the library, one line each.
+class StderrSink final : public LogSink {
+ public:
+  void Write(LogLevel level, std::string_view message) override {
+    fmt::print(stderr, "tenon: {}: {}\n", LogLevelName(level), message);
+  }
+};
 
 int Report(const Error& error) {
   fmt::print(stderr, "tenon: {}: {}\n", ErrorCodeName(error.code), error.ToString());
@@ -60,6 +69,8 @@ int Main(int argc, const char* const* argv) {
 }  // namespace tenon
 
 int main(int argc, char** argv) {
+  tenon::StderrSink sink;
+  tenon::SetLogSink(&sink, tenon::LogLevel::kWarning);
   try {
     return tenon::Main(argc, argv);
   } catch (const std::exception& error) {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "base/log.h"
 #include "hal/kernel_registry.h"
 #include "hal/self_check.h"
 #include "model/arch/architecture.h"
@@ -32,11 +34,24 @@ Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
   return model;
 }
 
+// A set that was asked for must work; otherwise the best one that computes right on this machine.
 Status Model::ChooseKernels(const LoadOptions& options) {
-  TENON_ASSIGN_OR_RETURN(kernels_, options.kernel_set.empty()
-                                       ? ResolveKernelSetFromEnvironment()
-                                       : ResolveKernelSet(options.kernel_set));
-  return SelfCheck(kernels_);
+  const char* forced = std::getenv("TENON_CPU");
+  if (!options.kernel_set.empty() || (forced != nullptr && *forced != '\0')) {
+    TENON_ASSIGN_OR_RETURN(kernels_, options.kernel_set.empty()
+                                         ? ResolveKernelSetFromEnvironment()
+                                         : ResolveKernelSet(options.kernel_set));
+    return SelfCheck(kernels_);
+  }
+  Status check;
+  for (const KernelSet* set : RunnableKernelSets()) {
+    TENON_ASSIGN_OR_RETURN(kernels_, ResolveKernelSet(set->name));
+    check = SelfCheck(kernels_);
+    if (check.ok())
+      return check;
+    Log(LogLevel::kWarning, "kernel set {} is not used: {}", set->name, check.error().ToString());
+  }
+  return check;
 }
 
 RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
