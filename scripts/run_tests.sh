@@ -3,6 +3,8 @@
 set -uo pipefail
 build=$1
 shift
+# Tests look for models where `tenon pull` puts them.
+export TENON_HOME="${TENON_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tenon}"
 export TENON_PYTHON="${TENON_PYTHON:-$PWD/.venv/bin/python}"
 log="$build/ctest.log"
 ctest --test-dir "$build" --output-on-failure -j "$(nproc)" "$@" 2>&1 | tee "$log"

@@ -34,7 +34,7 @@ class Budget {
   // Work on `bytes` of text, in steps of some 100 ns: a pass of memory bandwidth, one that looks at
   // every character, and one that maps every character to others.
   void Scan(size_t bytes) { Step(static_cast<int64_t>(bytes >> 8)); }
-  void Decode(size_t bytes) { Step(static_cast<int64_t>(bytes >> 5)); }
+  void Decode(size_t bytes) { Step(static_cast<int64_t>(bytes >> 4)); }
   void Convert(size_t bytes) { Step(static_cast<int64_t>(bytes >> 3)); }
 
  private:
