@@ -33,6 +33,9 @@ class WeightSource {
 
   // These mapped bytes of a weight will not be read again soon: their pages may leave memory.
   virtual void Release(std::string_view name, uint64_t offset, uint64_t count) const = 0;
+
+  // The same for everything that is mapped.
+  virtual void ReleaseAll() const = 0;
 };
 
 }  // namespace tenon

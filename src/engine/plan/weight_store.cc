@@ -68,23 +68,14 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool) {
   TENON_ASSIGN_OR_RETURN(buffer_, Buffer::Allocate(static_cast<size_t>(bytes_)));
   for (Matrix& matrix : matrices_) {
     TENON_RETURN_IF_ERROR(PackMatrix(source, matrix, pool));
+    // The system maps pages around each one that is read, so neighbours came back after their
+    // release; over hundreds of matrices they would add up to the peak.
+    source.ReleaseAll();
     matrix.packed.data = buffer_.data() + matrix.offset;
   }
   for (const Vector& vector : vectors_)
     TENON_RETURN_IF_ERROR(LoadVector(source, vector));
-  return ReleaseAll(source);
-}
-
-// The system maps pages around each one that is read, so neighbours came back after their release.
-Status WeightStore::ReleaseAll(const WeightSource& source) const {
-  for (const auto& [name, index] : matrix_index_) {
-    TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
-    source.Release(name, 0, view.bytes.size());
-  }
-  for (const auto& [name, index] : vector_index_) {
-    TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
-    source.Release(name, 0, view.bytes.size());
-  }
+  source.ReleaseAll();
   return {};
 }
 

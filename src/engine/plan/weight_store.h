@@ -77,7 +77,6 @@ class WeightStore {
   Status AddMatrix(const WeightSource& source, const std::string& name, const KernelSet& kernels);
   Status AddVector(const WeightSource& source, const std::string& name);
   Status PackMatrix(const WeightSource& source, const Matrix& matrix, ThreadPool& pool) const;
-  Status ReleaseAll(const WeightSource& source) const;
   Status LoadVector(const WeightSource& source, const Vector& vector) const;
 
   ActivationMode mode_ = ActivationMode::kInt8;

@@ -33,4 +33,9 @@ void SourceWeights::Release(std::string_view name, uint64_t offset, uint64_t cou
     source_.files[tensor->file].Release(tensor->offset + offset, count);
 }
 
+void SourceWeights::ReleaseAll() const {
+  for (const MappedFile& file : source_.files)
+    file.Release(0, file.size());
+}
+
 }  // namespace tenon

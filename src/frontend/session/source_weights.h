@@ -14,6 +14,7 @@ class SourceWeights final : public WeightSource {
   Result<WeightView> Find(std::string_view name) const override;
   Status ReadAt(std::string_view name, uint64_t offset, std::span<std::byte> out) const override;
   void Release(std::string_view name, uint64_t offset, uint64_t count) const override;
+  void ReleaseAll() const override;
 
  private:
   Result<const TensorInfo*> Tensor(std::string_view name) const;
