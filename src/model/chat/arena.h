@@ -28,7 +28,7 @@ class Arena {
   T* New(Args&&... args) {
     static_assert(std::is_trivially_destructible_v<T>);
     static_assert(alignof(T) <= alignof(std::max_align_t));
-    return new (Allocate(sizeof(T))) T(std::forward<Args>(args)...);
+    return new (Allocate(sizeof(T))) T{std::forward<Args>(args)...};
   }
 
   // `count` value-initialised elements.

@@ -42,6 +42,7 @@ std::string_view Symbol(Operator op) {
                    TypeName(b)));
 }
 
+// Rounds down, where C++ rounds towards zero.
 int64_t FloorDivide(int64_t a, int64_t b) {
   if (b == -1) {
     int64_t negated = 0;
@@ -53,6 +54,7 @@ int64_t FloorDivide(int64_t a, int64_t b) {
   return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
 }
 
+// The remainder has the sign of the divisor.
 int64_t FloorModulo(int64_t a, int64_t b) {
   if (b == -1)
     return 0;
@@ -60,6 +62,7 @@ int64_t FloorModulo(int64_t a, int64_t b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
+// A negative exponent gives a float.
 Value IntegerPower(int64_t base, int64_t exponent) {
   if (exponent < 0) {
     if (base == 0)
@@ -120,6 +123,7 @@ double FloatModulo(double a, double b) {
   return (b < 0) != (rest < 0) ? rest + b : rest;
 }
 
+// CPython's float_divmod: the quotient that belongs to FloatModulo.
 double FloatFloorDivide(double a, double b) {
   const double rest = std::fmod(a, b);
   double quotient = (a - rest) / b;
@@ -131,6 +135,7 @@ double FloatFloorDivide(double a, double b) {
   return quotient - floored > 0.5 ? floored + 1 : floored;
 }
 
+// Python's errors where C gives infinity or NaN.
 double FloatPower(double a, double b) {
   if (a == 0 && b < 0)
     Fail("0.0 cannot be raised to a negative power");
@@ -167,6 +172,7 @@ Value FloatArithmetic(Operator op, double a, double b) {
   }
 }
 
+// In floats if either operand is one; bools are 0 and 1.
 Value NumberArithmetic(Operator op, const Value& a, const Value& b) {
   if (a.Is(Kind::kFloat) || b.Is(Kind::kFloat))
     return FloatArithmetic(op, ToDouble(a), ToDouble(b));
@@ -175,6 +181,7 @@ Value NumberArithmetic(Operator op, const Value& a, const Value& b) {
   return IntegerArithmetic(op, ToIndex(a), ToIndex(b));
 }
 
+// Text that joins marked text is escaped, as markupsafe does.
 Value ConcatenateTexts(Runtime& rt, const Value& a, const Value& b) {
   const bool markup = a.string->markup || b.string->markup;
   TextBuilder out(rt);
@@ -196,6 +203,7 @@ Value ConcatenateSequences(Runtime& rt, const Value& a, const Value& b) {
   return rt.Sequence(a.kind, items, size);
 }
 
+// A negative count gives an empty value.
 Value Repeat(Runtime& rt, const Value& value, int64_t count) {
   if (IsString(value)) {
     TextBuilder out(rt);

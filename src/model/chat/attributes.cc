@@ -29,6 +29,7 @@ constexpr std::string_view kListMutators[] = {"append", "clear",  "extend",  "in
                                               "pop",    "remove", "reverse", "sort"};
 constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
 
+// Whether the name is in the list.
 bool IsOneOf(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -45,6 +46,7 @@ bool IsUnsafe(const Value& object, std::string_view name) {
          (object.Is(Kind::kDict) && IsOneOf(name, kDictMutators));
 }
 
+// An undefined value that tells why, once it is used.
 Value Unsafe(Runtime& rt, const Value& object, std::string_view name) {
   TextBuilder quoted(rt);
   WriteQuoted(quoted, name);
@@ -52,6 +54,7 @@ Value Unsafe(Runtime& rt, const Value& object, std::string_view name) {
                                   TypeName(object)));
 }
 
+// What jinja2's Macro objects show.
 Value MacroAttribute(Runtime& rt, const MacroNode& macro, std::string_view name) {
   if (name == "name")
     return macro.name.empty() ? Value::None() : rt.View(macro.name);
@@ -68,6 +71,7 @@ Value MacroAttribute(Runtime& rt, const MacroNode& macro, std::string_view name)
   return name == "caller" ? Value::Bool(macro.caller_slot >= 0) : Value{};
 }
 
+// Attributes that are not methods.
 Value DataAttribute(Runtime& rt, const Value& object, std::string_view name) {
   switch (object.kind) {
     case Kind::kLoop:
@@ -96,6 +100,7 @@ bool IsIndex(const Value& key) {
   return key.Is(Kind::kInt) || key.Is(Kind::kBool);
 }
 
+// One character of a string; kMissing beyond its ends.
 Value CharacterAt(Runtime& rt, const Value& object, const Value& key) {
   const int64_t size = CharacterCount(rt, object);
   const int64_t index = ClampIndex(key, size);
@@ -139,6 +144,7 @@ Value FindItem(Runtime& rt, const Value& object, const Value& key) {
   }
 }
 
+// A slice resolved against a length: `count` elements from `start` on.
 struct Slice {
   int64_t start = 0;
   int64_t stop = 0;
@@ -146,6 +152,7 @@ struct Slice {
   int64_t count = 0;
 };
 
+// A bound of a slice as an integer.
 int64_t BoundOf(const Value& value) {
   if (!IsIndex(value))
     Fail("slice indices must be integers or None or have an __index__ method");

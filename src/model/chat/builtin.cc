@@ -31,6 +31,7 @@ class ParameterNames {
   std::string_view rest_;
 };
 
+// How many parameters the list names.
 size_t CountParameters(std::string_view parameters) {
   ParameterNames names(parameters);
   size_t count = 0;
@@ -91,6 +92,7 @@ const Builtin* FindBuiltin(std::span<const Builtin> table, std::string_view name
   return nullptr;
 }
 
+// The types that have methods; the rest have none a template may call.
 const Builtin* FindMethod(const Value& self, std::string_view name) {
   switch (self.kind) {
     case Kind::kString:

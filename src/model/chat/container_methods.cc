@@ -24,6 +24,7 @@ Value CountItems(Runtime& rt, const Value& self, const BoundArguments& args) {
   return Value::Int(count);
 }
 
+// index(value, start, stop); an error where it is absent.
 Value IndexOfItem(Runtime& rt, const Value& self, const BoundArguments& args) {
   const int64_t size = LengthOf(rt, self);
   const auto clamp = [size](int64_t index) {
@@ -44,11 +45,13 @@ Value Copy(Runtime&, const Value& self, const BoundArguments&) {
   return self;  // nothing can change it
 }
 
+// dict.get: None or the given default for an absent key.
 Value GetOr(Runtime& rt, const Value& self, const BoundArguments& args) {
   const Value* found = self.dict->Find(rt, args[0]);
   return found != nullptr ? *found : args.Or(1, Value::None());
 }
 
+// keys, values and items: views, which can be read any number of times.
 template <ViewKind kKind>
 Value ViewOf(Runtime& rt, const Value& self, const BoundArguments&) {
   Value value;
@@ -57,6 +60,7 @@ Value ViewOf(Runtime& rt, const Value& self, const BoundArguments&) {
   return value;
 }
 
+// dict.fromkeys(keys, value).
 Value FromKeys(Runtime& rt, const Value&, const BoundArguments& args) {
   Dict* dict = rt.NewDict();
   Iteration keys(rt, args[0]);
@@ -66,6 +70,7 @@ Value FromKeys(Runtime& rt, const Value&, const BoundArguments& args) {
   return rt.Wrap(dict);
 }
 
+// float.is_integer.
 Value IsWhole(Runtime&, const Value& self, const BoundArguments&) {
   return Value::Bool(std::isfinite(self.real) && std::trunc(self.real) == self.real);
 }

@@ -23,6 +23,7 @@ uint64_t Mix(uint64_t x) {  // the finaliser of MurmurHash3
   return x ^ (x >> 33);
 }
 
+// As the equal integer's, if there is one.
 uint64_t HashOfFloat(double real) {
   constexpr double kIntegerLimit = 9.2e18;  // below 2^63
   if (std::fabs(real) < kIntegerLimit && std::trunc(real) == real)
@@ -119,6 +120,7 @@ void Dict::Set(Runtime& rt, const Value& key, const Value& value) {
     Place(rt, size - 1);
 }
 
+// The old entries stay in the arena: doubling bounds the waste to the final size.
 void Dict::Grow(Runtime& rt) {
   const size_t new_capacity = std::max<size_t>(4, capacity * 2);
   auto* grown = rt.arena().NewArray<DictEntry>(new_capacity);
@@ -127,6 +129,7 @@ void Dict::Grow(Runtime& rt) {
   capacity = new_capacity;
 }
 
+// The index is kept at most half full.
 void Dict::Rehash(Runtime& rt, size_t new_size) {
   index = rt.arena().NewArray<uint32_t>(new_size);
   index_size = new_size;

@@ -37,6 +37,7 @@ Activation* Evaluator::Activate(int slot_count, Activation* parent) {
   return rt_.arena().New<Activation>(slots, parent);
 }
 
+// Variables of a scope start anew each time it is entered, once per round in a loop.
 void Evaluator::EnterScope(const Scope& scope, Activation& activation) {
   for (const SlotLoad& load : scope.loads) {
     Value& slot = activation.slots[load.slot];
@@ -56,11 +57,13 @@ void Evaluator::EnterScope(const Scope& scope, Activation& activation) {
   }
 }
 
+// After a scope its variables are unset, for what may still refer to them.
 void Evaluator::LeaveScope(const Scope& scope, Activation& activation) const {
   for (const SlotLoad& load : scope.loads)
     activation.slots[load.slot] = Value{};
 }
 
+// A variable of the caller, converted on its first use, or a global function.
 Value Evaluator::ContextValue(int name) {
   const auto at = static_cast<size_t>(name);
   if (resolved_[at])
@@ -76,6 +79,7 @@ Value Evaluator::ContextValue(int name) {
   return context_[at];
 }
 
+// Anything but kNext means that a break or continue is on its way to its loop.
 Evaluator::Flow Evaluator::RunBody(const Body& body, Activation& activation, TextBuilder& out) {
   const DepthGuard guard(rt_);
   for (const auto& statement : body) {
@@ -124,6 +128,7 @@ Evaluator::Flow Evaluator::RunStatement(const Statement& statement, Activation& 
   return Flow::kNext;
 }
 
+// Undefined values print as nothing.
 void Evaluator::RunOutput(const Statement& statement, Activation& activation, TextBuilder& out) {
   for (const ExprPtr& expression : statement.expressions)
     WriteText(rt_, out, Evaluate(*expression, activation));
@@ -138,6 +143,7 @@ Evaluator::Flow Evaluator::RunIf(const Statement& statement, Activation& activat
   return Flow::kNext;
 }
 
+// The target is checked before the value is evaluated.
 void Evaluator::RunSet(const Statement& statement, Activation& activation) {
   CheckNamespaces(*statement.target, activation);
   Assign(*statement.target, Evaluate(*statement.value, activation), activation);
@@ -169,6 +175,7 @@ Evaluator::Flow Evaluator::RunCapture(const Statement& statement, Activation& ac
   return Flow::kNext;
 }
 
+// The values see the outer variables, not each other.
 Evaluator::Flow Evaluator::RunWith(const Statement& statement, Activation& activation,
                                    TextBuilder& out) {
   const Branch& branch = statement.branches[0];
@@ -197,6 +204,7 @@ void Evaluator::RunCallBlock(const Statement& statement, Activation& activation,
   out.Append(result.text());
 }
 
+// name.attribute can only be assigned in a namespace.
 void Evaluator::CheckNamespaces(const Expr& target, Activation& activation) {
   for (const ExprPtr& item : target.children)
     CheckNamespaces(*item, activation);
@@ -217,6 +225,7 @@ void Evaluator::Assign(const Expr& target, const Value& value, Activation& activ
   }
 }
 
+// As many values as targets, from anything iterable.
 void Evaluator::Unpack(const Expr& target, const Value& value, Activation& activation) {
   if (!IsIterable(value))
     Fail(fmt::format("cannot unpack non-iterable {} object", TypeName(value)));

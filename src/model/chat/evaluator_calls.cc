@@ -34,6 +34,7 @@ class LoopFilterIterator : public IteratorObject {
   Activation* closure_;
 };
 
+// The filter of a loop is a function of its own: its variables are not the body's.
 bool Evaluator::PassesLoopTest(const Statement& statement, const Value& item, Activation& closure) {
   const LoopNode& loop = *statement.loop;
   Activation* activation = Activate(loop.test_slot_count, &closure);
@@ -42,6 +43,7 @@ bool Evaluator::PassesLoopTest(const Statement& statement, const Value& item, Ac
   return Truth(Evaluate(*loop.test, *activation));
 }
 
+// The loop over a value, through the loop's filter if it has one.
 LoopObject* Evaluator::MakeLoop(const Statement& statement, const Value& iterable,
                                 Activation& closure) {
   auto* loop = rt_.arena().New<LoopObject>();
@@ -62,6 +64,7 @@ Evaluator::Flow Evaluator::RunFor(const Statement& statement, Activation& activa
   return Flow::kNext;
 }
 
+// One level of a recursive loop, as text.
 Value Evaluator::RunRecursiveLoop(const Statement& statement, const Value& iterable,
                                   Activation& closure, int depth0) {
   LoopObject* loop = MakeLoop(statement, iterable, closure);
@@ -99,6 +102,7 @@ Evaluator::Flow Evaluator::RunLoop(const Statement& statement, LoopObject& loop,
   return flow;
 }
 
+// A macro sees the variables of the place where it is defined, as they are when it runs.
 Value Evaluator::MakeMacro(const MacroNode& node, Activation& closure) {
   Value value;
   value.kind = Kind::kMacro;
@@ -106,6 +110,7 @@ Value Evaluator::MakeMacro(const MacroNode& node, Activation& closure) {
   return value;
 }
 
+// The text a macro writes.
 Value Evaluator::CallMacro(const MacroObject& macro, const Arguments& arguments) {
   const DepthGuard guard(rt_);
   const MacroNode& node = *macro.node;
@@ -175,6 +180,7 @@ void Evaluator::BindMacro(const MacroNode& node, const Arguments& arguments,
                      node.parameters.size()));
 }
 
+// Calls whatever can be called; everything a template can reach is in this list.
 Value Evaluator::Call(const Value& callee, const Arguments& arguments) {
   switch (callee.kind) {
     case Kind::kUndefined:
@@ -215,6 +221,7 @@ Arguments Evaluator::EvaluateArguments(const Expr& call, Activation& activation)
   return arguments;
 }
 
+// *sequence and **mapping.
 void Evaluator::SpreadArguments(const Expr& call, Activation& activation, Arguments& arguments) {
   if (call.star) {
     for (const Value& item : Collect(rt_, Evaluate(*call.star, activation)))

@@ -7,6 +7,7 @@
 
 namespace tenon::chat {
 
+// Leaves come first: they need no depth guard.
 Value Evaluator::Evaluate(const Expr& expr, Activation& activation) {
   rt_.budget().Step();
   if (expr.kind == ExprKind::kConst)
@@ -73,6 +74,7 @@ Value Evaluator::EvaluateInner(const Expr& expr, Activation& activation) {
   }
 }
 
+// A list or tuple display.
 Value Evaluator::EvaluateItems(const Expr& expr, Activation& activation) {
   const size_t size = expr.children.size();
   Value* items = rt_.arena().NewArray<Value>(size);
@@ -90,6 +92,7 @@ Value Evaluator::EvaluateDict(const Expr& expr, Activation& activation) {
   return rt_.Wrap(dict);
 }
 
+// a ~ b: everything as text.
 Value Evaluator::EvaluateConcat(const Expr& expr, Activation& activation) {
   TextBuilder out(rt_);
   for (const ExprPtr& operand : expr.children)
@@ -97,6 +100,7 @@ Value Evaluator::EvaluateConcat(const Expr& expr, Activation& activation) {
   return out.Finish();
 }
 
+// A chain stops at the first comparison that fails.
 Value Evaluator::EvaluateCompare(const Expr& expr, Activation& activation) {
   Value left = Evaluate(*expr.children[0], activation);
   for (size_t i = 0; i < expr.operators.size(); ++i) {
@@ -108,6 +112,7 @@ Value Evaluator::EvaluateCompare(const Expr& expr, Activation& activation) {
   return Value::Bool(true);
 }
 
+// The test comes first, and only one of the values is evaluated.
 Value Evaluator::EvaluateConditional(const Expr& expr, Activation& activation) {
   if (Truth(Evaluate(*expr.children[0], activation)))
     return Evaluate(*expr.children[1], activation);

@@ -26,6 +26,7 @@ Value Absolute(Runtime& rt, const Value& self, const BoundArguments&) {
   return number.integer < 0 ? Negate(rt, number) : number;
 }
 
+// int(real): towards zero.
 Value TruncateFloat(double real) {
   if (std::isinf(real))
     Fail("cannot convert float infinity to integer");
@@ -34,6 +35,7 @@ Value TruncateFloat(double real) {
   return Value::Int(static_cast<int64_t>(real));
 }
 
+// int(value), then int(float(value)), then the default, as jinja2 tries.
 Value ToInteger(Runtime& rt, const Value& self, const BoundArguments& args) {
   const Value fallback = args.Or(0, Value::Int(0));
   if (IsUndefined(self))
@@ -50,6 +52,7 @@ Value ToInteger(Runtime& rt, const Value& self, const BoundArguments& args) {
   return self.Is(Kind::kFloat) ? TruncateFloat(self.real) : Plus(rt, self);
 }
 
+// float(value) or the default.
 Value ToFloat(Runtime& rt, const Value& self, const BoundArguments& args) {
   const Value fallback = args.Or(0, Value::Float(0));
   if (IsUndefined(self))
@@ -107,6 +110,7 @@ Value RoundTowards(Runtime& rt, const Value& self, const Value& precision,
   return Arithmetic(rt, Operator::kDivide, whole, scale);
 }
 
+// `common` rounds half to even; an integer stays one, except with ceil and floor.
 Value Round(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::string_view method = args.Has(1) ? TextArgument(args, 1) : "common";
   if (method != "common" && method != "ceil" && method != "floor")
@@ -125,6 +129,7 @@ Value Round(Runtime& rt, const Value& self, const BoundArguments& args) {
   return self.Is(Kind::kUint) ? self : RoundInteger(ToIndex(self), digits);
 }
 
+// 1500000 as "1.5 MB".
 Value FileSize(Runtime& rt, const Value& self, const BoundArguments& args) {
   const auto parsed = IsString(self) ? ParseFloat(self.text()) : std::nullopt;
   if (IsUndefined(self))

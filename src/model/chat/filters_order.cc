@@ -15,6 +15,7 @@ namespace {
 
 enum class Letters : uint8_t { kAsTheyAre, kLowered };
 
+// Texts compare without regard to case unless asked for.
 Letters LettersOf(const BoundArguments& args, size_t case_sensitive) {
   return FlagArgument(args, case_sensitive) ? Letters::kAsTheyAre : Letters::kLowered;
 }
@@ -77,6 +78,7 @@ Direction DirectionOf(const BoundArguments& args, size_t reverse) {
   return FlagArgument(args, reverse) ? Direction::kDescending : Direction::kAscending;
 }
 
+// The elements without their keys.
 Value ItemsOf(Runtime& rt, const std::vector<Keyed>& keyed) {
   std::vector<Value> items;
   for (const Keyed& entry : keyed)
@@ -101,6 +103,7 @@ std::vector<Key> SortKeys(Runtime& rt, const Value& attribute, Letters letters) 
   }
 }
 
+// By all keys in turn; equal elements keep their order, in a descending sort too.
 Value Sort(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::vector<Key> keys = SortKeys(rt, args[2], LettersOf(args, 1));
   std::vector<Keyed> items;
@@ -114,6 +117,7 @@ Value Sort(Runtime& rt, const Value& self, const BoundArguments& args) {
   return ItemsOf(rt, items);
 }
 
+// The pairs of a dict by key or value.
 Value DictSort(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::string_view by = args.Has(1) ? TextArgument(args, 1) : "key";
   if (by != "key" && by != "value")
@@ -132,6 +136,7 @@ Value DictSort(Runtime& rt, const Value& self, const BoundArguments& args) {
   return ItemsOf(rt, items);
 }
 
+// min and max: the first of equal elements.
 template <Operator kBetter>
 Value Extreme(Runtime& rt, const Value& self, const BoundArguments& args) {
   const Key key(rt, args[1], LettersOf(args, 0));
@@ -151,6 +156,7 @@ Value Extreme(Runtime& rt, const Value& self, const BoundArguments& args) {
   return best;
 }
 
+// Sorted by the attribute, then one pair of (value, elements) for each run of equal ones.
 Value GroupBy(Runtime& rt, const Value& self, const BoundArguments& args) {
   Key key(rt, args[0], LettersOf(args, 2));
   if (args.HasSome(1))

@@ -14,12 +14,14 @@
 namespace tenon::chat {
 namespace {
 
+// The value, or the default where it is undefined or, if asked, false.
 Value Default(Runtime& rt, const Value& self, const BoundArguments& args) {
   if (IsUndefined(self) || (FlagArgument(args, 1) && !Truth(self)))
     return args.Has(0) ? args[0] : rt.View({});
   return self;
 }
 
+// len(value).
 Value Length(Runtime& rt, const Value& self, const BoundArguments&) {
   if (self.Is(Kind::kLoop))
     return GetAttribute(rt, self, rt.View("length"));
@@ -36,6 +38,7 @@ Value First(Runtime& rt, const Value& self, const BoundArguments&) {
   return items.Next(rt, item) ? item : rt.Undefined("No first item, sequence was empty.");
 }
 
+// Needs a sequence that can be read backwards: a generator cannot.
 Value Last(Runtime& rt, const Value& self, const BoundArguments&) {
   if (IsSequence(self) && self.sequence->size > 0)
     return self.sequence->items[self.sequence->size - 1];
@@ -44,10 +47,12 @@ Value Last(Runtime& rt, const Value& self, const BoundArguments&) {
   return items.empty() ? rt.Undefined("No last item, sequence was empty.") : items[0];
 }
 
+// A string gives its characters, a dict its keys.
 Value List(Runtime& rt, const Value& self, const BoundArguments&) {
   return rt.List(Collect(rt, self));
 }
 
+// A string at once, anything else as an iterator.
 Value Reverse(Runtime& rt, const Value& self, const BoundArguments&) {
   if (IsString(self))
     return GetSlice(rt, self, {Value::None(), Value::None(), Value::Int(-1)});
@@ -65,6 +70,7 @@ Value Reverse(Runtime& rt, const Value& self, const BoundArguments&) {
                       self.Is(Kind::kList) ? "list_reverseiterator" : "reversed");
 }
 
+// An attribute, never an item.
 Value Attribute(Runtime& rt, const Value& self, const BoundArguments& args) {
   if (!IsString(args[0]))
     Fail(fmt::format("attribute name must be string, not '{}'", TypeName(args[0])));
@@ -74,6 +80,7 @@ Value Attribute(Runtime& rt, const Value& self, const BoundArguments& args) {
   return found.Is(Kind::kMissing) ? rt.UndefinedItem(self, args[0]) : found;
 }
 
+// Of the elements or of an attribute of each.
 Value Sum(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::vector<Value> path =
       args.HasSome(0) ? AttributePath(rt, args[0]) : std::vector<Value>{};
@@ -87,6 +94,7 @@ Value Sum(Runtime& rt, const Value& self, const BoundArguments& args) {
   return total;
 }
 
+// items: the pairs of a dict, none of an undefined value.
 std::vector<Value> ItemPairs(Runtime& rt, const Value& self, const BoundArguments&) {
   std::vector<Value> pairs;
   if (IsUndefined(self))
@@ -108,6 +116,7 @@ void Fill(Runtime& rt, std::vector<Value>& row, const Value& filler, int64_t siz
   row.insert(row.end(), static_cast<size_t>(missing), filler);
 }
 
+// batch: rows of so many elements; the last one may be filled up.
 std::vector<Value> Batches(Runtime& rt, const Value& self, const BoundArguments& args) {
   const Value size = args[0];
   std::vector<Value> batches;
@@ -129,6 +138,7 @@ std::vector<Value> Batches(Runtime& rt, const Value& self, const BoundArguments&
   return batches;
 }
 
+// slice: so many columns of nearly equal length; the shorter ones may be filled up.
 std::vector<Value> Slices(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::vector<Value> items = Collect(rt, self);
   const int64_t count = ToIndex(args[0]);

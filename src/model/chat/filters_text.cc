@@ -37,10 +37,12 @@ Value CapitalizeFirst(Runtime& rt, const Value& self, const BoundArguments&) {
   return CallMethod(rt, "capitalize", self, {});
 }
 
+// str.strip of the value as text.
 Value Trim(Runtime& rt, const Value& self, const BoundArguments& args) {
   return CallMethod(rt, "strip", self, {{args.Or(0, Value::None())}, {}});
 }
 
+// In 80 columns unless a width is given.
 Value Center(Runtime& rt, const Value& self, const BoundArguments& args) {
   return CallMethod(rt, "center", self, {{args.Or(0, Value::Int(80))}, {}});
 }
@@ -49,6 +51,7 @@ Value String(Runtime& rt, const Value& self, const BoundArguments&) {
   return TextOf(rt, self);
 }
 
+// Not str.title: a word starts after white space or one of -({[< only.
 Value Title(Runtime& rt, const Value& self, const BoundArguments&) {
   const Value value = TextOf(rt, self);
   const std::string_view text = value.text();
@@ -64,6 +67,7 @@ Value Title(Runtime& rt, const Value& self, const BoundArguments&) {
   return rt.Adopt(std::move(out));
 }
 
+// All three are taken as text.
 Value Replace(Runtime& rt, const Value& self, const BoundArguments& args) {
   const Value part = TextOf(rt, args[0]);
   const Value replacement = TextOf(rt, args[1]);
@@ -71,6 +75,7 @@ Value Replace(Runtime& rt, const Value& self, const BoundArguments& args) {
   return ReplaceParts(rt, TextOf(rt, self), part.text(), replacement.text(), limit);
 }
 
+// The elements, or an attribute of each, as text.
 Value Join(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::vector<Value> path =
       args.HasSome(1) ? AttributePath(rt, args[1]) : std::vector<Value>{};
@@ -86,6 +91,7 @@ Value Join(Runtime& rt, const Value& self, const BoundArguments& args) {
   return out.Finish();
 }
 
+// The % operator with the arguments of the call.
 Value FormatValues(Runtime& rt, const Value& self, const BoundArguments& args) {
   const Arguments& raw = args.raw();
   if (!raw.positional.empty() && !raw.keywords.empty())
@@ -98,6 +104,7 @@ Value FormatValues(Runtime& rt, const Value& self, const BoundArguments& args) {
   return FormatPercent(rt, TextOf(rt, self), rt.Wrap(named));
 }
 
+// All lines but the first, and no blank ones, unless asked for.
 Value Indent(Runtime& rt, const Value& self, const BoundArguments& args) {
   if (IsUndefined(self))
     FailUndefined(rt, self);
@@ -127,6 +134,7 @@ Value Indent(Runtime& rt, const Value& self, const BoundArguments& args) {
   return out.Finish();
 }
 
+// At a word boundary unless `killwords`; a text that is too long by `leeway` at most stays whole.
 Value Truncate(Runtime& rt, const Value& self, const BoundArguments& args) {
   const int64_t length = IntegerArgument(args, 0, 255);
   const Value end = args.Or(2, rt.View("..."));
@@ -153,6 +161,7 @@ Value Truncate(Runtime& rt, const Value& self, const BoundArguments& args) {
   return out.Append(kept).Append(end.text()).Finish();
 }
 
+// Runs of letters, digits and underscores.
 Value WordCount(Runtime& rt, const Value& self, const BoundArguments&) {
   const Value value = TextOf(rt, self);
   const std::string_view text = value.text();
@@ -168,10 +177,12 @@ Value WordCount(Runtime& rt, const Value& self, const BoundArguments&) {
   return Value::Int(words);
 }
 
+// Nothing is escaped on output here; the mark only matters to `+` and `escape`.
 Value Safe(Runtime& rt, const Value& self, const BoundArguments&) {
   return rt.Markup(TextOf(rt, self));
 }
 
+// Also what is marked safe.
 Value ForceEscape(Runtime& rt, const Value& self, const BoundArguments&) {
   TextBuilder out(rt);
   WriteEscaped(out, TextOf(rt, self).text());
@@ -182,6 +193,7 @@ Value Escape(Runtime& rt, const Value& self, const BoundArguments& args) {
   return IsString(self) && self.string->markup ? self : ForceEscape(rt, self, args);
 }
 
+// A path keeps its slashes; in a query spaces become plus signs.
 enum class UrlUse : uint8_t { kPath, kQuery };
 
 void WriteQuotedUrl(Runtime& rt, TextBuilder& out, const Value& value, UrlUse use) {
@@ -200,6 +212,7 @@ void WriteQuotedUrl(Runtime& rt, TextBuilder& out, const Value& value, UrlUse us
   }
 }
 
+// A text as a path, a dict or a list of pairs as a query.
 Value UrlEncode(Runtime& rt, const Value& self, const BoundArguments&) {
   TextBuilder out(rt);
   if (IsString(self) || !IsIterable(self)) {

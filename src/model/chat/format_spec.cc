@@ -20,10 +20,12 @@ struct NumberText {
   std::string digits;
 };
 
+// The characters that place a value in its field.
 bool IsAlign(char c) {
   return c == '<' || c == '>' || c == '^' || c == '=';
 }
 
+// A width or precision.
 int64_t ReadNumber(std::string_view text, size_t& pos) {
   int64_t number = 0;
   for (; pos < text.size() && text[pos] >= '0' && text[pos] <= '9'; ++pos) {
@@ -34,6 +36,7 @@ int64_t ReadNumber(std::string_view text, size_t& pos) {
   return number;
 }
 
+// Fills the text up to the width.
 void WritePadded(TextBuilder& out, std::string_view text, int64_t length, const FormatSpec& spec,
                  char default_align) {
   const int64_t missing = std::max<int64_t>(0, spec.width - length);
@@ -42,6 +45,7 @@ void WritePadded(TextBuilder& out, std::string_view text, int64_t length, const 
   out.Repeat(left, spec.fill).Append(text).Repeat(missing - left, spec.fill);
 }
 
+// Padding with "=" goes between the sign and the digits.
 void WriteNumber(TextBuilder& out, const NumberText& number, const FormatSpec& spec) {
   const std::string head = number.sign + number.prefix;
   if (spec.align == '=') {
@@ -69,6 +73,7 @@ std::string Grouped(const std::string& digits, char separator, size_t group) {
   return out + digits.substr(end);
 }
 
+// An integer's digits in the base of the type.
 std::string Digits(uint64_t magnitude, char type) {
   switch (type) {
     case 'b':
@@ -84,6 +89,7 @@ std::string Digits(uint64_t magnitude, char type) {
   }
 }
 
+// 0b, 0o or 0x, which "#" asks for.
 std::string PrefixOf(char type) {
   constexpr std::string_view kPrefixed = "boxX";
   return kPrefixed.find(type) == std::string_view::npos ? "" : std::string("0") + type;

@@ -20,6 +20,7 @@ struct PercentField {
   FormatSpec spec;
 };
 
+// The % operator. Source: Python's printf-style String Formatting.
 class PercentFormatter {
  public:
   PercentFormatter(Runtime& rt, std::string_view text, const Value& values)
@@ -206,8 +207,10 @@ class PercentFormatter {
   bool zero_ = false;
 };
 
+// Fields are numbered by Python or by the template, not both.
 enum class Numbering : uint8_t { kUnknown, kAutomatic, kManual };
 
+// str.format. Source: Python's Format String Syntax; attributes are looked up as in a template.
 class BraceFormatter {
  public:
   BraceFormatter(Runtime& rt, const Arguments& arguments) : rt_(rt), arguments_(arguments) {}

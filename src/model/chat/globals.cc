@@ -27,6 +27,7 @@ uint64_t RangeSize(int64_t start, int64_t stop, int64_t step) {
   return (distance - 1) / stride + 1;
 }
 
+// range(stop) or range(start, stop, step).
 Value Range(Runtime& rt, const Value&, const BoundArguments& args) {
   const bool stop_only = !args.Has(1);
   const int64_t start = stop_only ? 0 : ToIndex(args[0]);
@@ -44,6 +45,7 @@ Value Range(Runtime& rt, const Value&, const BoundArguments& args) {
   return value;
 }
 
+// dict(mapping or pairs, name=value).
 void FillDict(Runtime& rt, Dict& dict, const Arguments& arguments) {
   if (arguments.positional.size() > 1)
     Fail(fmt::format("dict expected at most 1 argument, got {}", arguments.positional.size()));
@@ -83,10 +85,12 @@ Value MakeJoiner(Runtime& rt, const Value&, const BoundArguments& args) {
   return value;
 }
 
+// The template's own error: its text is the message.
 Value RaiseException(Runtime& rt, const Value&, const BoundArguments& args) {
   Fail(std::string(TextOf(rt, args[0]).text()));
 }
 
+// The time given with the budget, or now.
 std::tm LocalTime(const Runtime& rt) {
   if (rt.local_time)
     return *rt.local_time;
@@ -96,6 +100,7 @@ std::tm LocalTime(const Runtime& rt) {
   return local;
 }
 
+// strftime, bounded.
 Value TimeText(Runtime& rt, const Value&, const BoundArguments& args) {
   constexpr size_t kLongest = 4096;  // bytes of a date
   // The space in front tells an empty result from one that does not fit.

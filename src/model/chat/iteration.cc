@@ -10,6 +10,7 @@
 namespace tenon::chat {
 namespace {
 
+// An iterator over an array in the arena.
 class ItemsIterator : public IteratorObject {
  public:
   ItemsIterator(std::string_view type_name, const Value* items, size_t size)
@@ -51,6 +52,7 @@ Iteration::Iteration(Runtime&, const Value& source) : source_(source) {
     Fail(fmt::format("'{}' object is not iterable", TypeName(source)));
 }
 
+// One character of a string, pointed to where it stands.
 bool Iteration::NextCharacter(Runtime& rt, Value& out) {
   const std::string_view text = source_.text();
   if (position_ == text.size())
@@ -61,6 +63,7 @@ bool Iteration::NextCharacter(Runtime& rt, Value& out) {
   return true;
 }
 
+// A dict gives its keys.
 bool Iteration::NextOfView(Runtime& rt, Value& out) {
   const bool is_view = source_.Is(Kind::kDictView);
   const Dict* dict = is_view ? source_.view->dict : source_.dict;

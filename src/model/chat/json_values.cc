@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Python's JSONEncoder.
 class JsonWriter {
  public:
   JsonWriter(Runtime& rt, TextBuilder& out, const JsonStyle& style)
@@ -41,6 +42,7 @@ class JsonWriter {
   }
 
  private:
+  // Values without elements; NaN and infinities as Python writes them.
   static std::string Scalar(const Value& value) {
     switch (value.kind) {
       case Kind::kNone:
@@ -61,6 +63,7 @@ class JsonWriter {
     }
   }
 
+  // A new line and its indent, where the style has them.
   void Break() {
     if (style_.indented)
       out_.Append('\n').Repeat(level_, style_.indent);
@@ -112,6 +115,7 @@ class JsonWriter {
     out_.Append('}');
   }
 
+  // Keys become texts: true, null, 1.
   void WriteKey(const Value& key) {
     if (IsString(key))
       return WriteText(key.text());
@@ -120,6 +124,7 @@ class JsonWriter {
     out_.Append('"').Append(Scalar(key)).Append('"');
   }
 
+  // Only what JSON demands is escaped, unless the style asks for ASCII.
   void WriteText(std::string_view text) {
     out_.Append('"');
     size_t plain = 0;  // the start of what needs no escape
@@ -172,6 +177,7 @@ Value FromJsonObject(Runtime& rt, const Json& json) {
   return rt.Wrap(dict);
 }
 
+// nlohmann keeps non-negative integers as unsigned.
 Value FromJsonUnsigned(uint64_t number) {
   if (number <= static_cast<uint64_t>(INT64_MAX))
     return Value::Int(static_cast<int64_t>(number));

@@ -34,9 +34,11 @@ std::string NormalizeNewlines(std::string_view source) {
   return out;
 }
 
+// An ASCII digit: numbers are written in no others.
 bool IsDigitChar(char c) {
   return c >= '0' && c <= '9';
 }
+// Reads data and tags in turn, as the states of jinja2's lexer do.
 class Lexer {
  public:
   explicit Lexer(std::string_view source) : text_(NormalizeNewlines(source)) {}
@@ -92,6 +94,7 @@ class Lexer {
       LexCode(opener == '%' ? TokenKind::kBlockEnd : TokenKind::kVariableEnd);
   }
 
+  // The place of the next {{, {% or {#.
   size_t FindTag(size_t from) const {
     for (size_t at = text_.find('{', from); at != kNone; at = text_.find('{', at + 1)) {
       const char next = at + 1 < text_.size() ? text_[at + 1] : '\0';
@@ -101,6 +104,7 @@ class Lexer {
     return kNone;
   }
 
+  // 1 if a - or + stands there: it controls the white space at a tag.
   size_t SignLength(size_t pos) const {
     return pos < text_.size() && (text_[pos] == '-' || text_[pos] == '+') ? 1 : 0;
   }
@@ -115,6 +119,8 @@ class Lexer {
     Advance(data.size());
   }
 
+  // A minus strips all white space; a tag alone at the start of its line loses the indent, unless
+  // a plus keeps it or it is {{ }}.
   std::string_view StripBeforeTag(std::string_view data, char sign, char opener) const {
     if (sign == '-')
       return StripRight(data);
@@ -153,6 +159,7 @@ class Lexer {
     return end == 0 ? 0 : pos + end - start;
   }
 
+  // The text of a raw block, up to the endraw tag.
   void LexRaw() {
     for (size_t tag = text_.find("{%", pos_); tag != kNone; tag = text_.find("{%", tag + 1)) {
       const size_t after_sign = tag + 2 + SignLength(tag + 2);
@@ -166,6 +173,7 @@ class Lexer {
     Fail("Missing end of raw directive", line_);
   }
 
+  // Past the end of a comment.
   void LexComment() {
     for (size_t end = text_.find("#}", pos_); end != kNone; end = text_.find("#}", end + 1)) {
       size_t start = end;
@@ -189,6 +197,7 @@ class Lexer {
     return rest.substr(2, 1) == "\n" ? 3 : 2;
   }
 
+  // The length of the end of a tag at pos_; 0 if it does not end here.
   size_t CodeEndLength(TokenKind end) const {
     if (end == TokenKind::kBlockEnd)
       return TagEndLength(pos_, "%}");
@@ -211,6 +220,7 @@ class Lexer {
     }
   }
 
+  // White space, or one token of an expression.
   void LexToken(std::string& open) {
     if (const size_t space = SpaceAt(pos_); space > 0) {
       Advance(space);
@@ -228,6 +238,7 @@ class Lexer {
     }
   }
 
+  // The length of the run of word characters at pos_.
   size_t NameLength() const {
     size_t pos = pos_;
     while (pos < text_.size()) {
@@ -247,6 +258,7 @@ class Lexer {
     Advance(length);
   }
 
+  // A quoted literal, which may span lines.
   void LexString(char quote) {
     for (size_t pos = pos_ + 1; pos < text_.size(); ++pos) {
       if (text_[pos] == '\\') {
@@ -269,6 +281,7 @@ class Lexer {
          line_);
   }
 
+  // The longest operator that stands here.
   void LexOperator(std::string& open) {
     constexpr std::string_view kDouble[] = {"//", "**", "==", "!=", ">=", "<="};
     constexpr std::string_view kSingle = "+-/*%~[](){}><=.:|,;";
@@ -285,6 +298,7 @@ class Lexer {
     Advance(length);
   }
 
+  // Brackets must match: while one is open, }} and %} do not end the tag.
   void Balance(std::string_view op, std::string& open) const {
     if (op == "{" || op == "(" || op == "[") {
       open.push_back(op == "{" ? '}' : op == "(" ? ')' : ']');
@@ -344,6 +358,7 @@ class Lexer {
     LexInteger();
   }
 
+  // Decimal, or with 0b, 0o or 0x; a decimal one has no leading zeros.
   void LexInteger() {
     int base = 10;
     size_t start = pos_;

@@ -8,6 +8,7 @@
 namespace tenon::chat {
 namespace {
 
+// Looks one element ahead.
 bool HasAfter(Runtime& rt, LoopObject& loop) {
   return !loop.after.Is(Kind::kMissing) || loop.iteration.Next(rt, loop.after);
 }
@@ -31,6 +32,7 @@ int64_t LoopLength(Runtime& rt, LoopObject& loop) {
   return loop.length;
 }
 
+// loop.cycle(a, b): by the number of the round.
 Value Cycle(Runtime&, const Value& self, const BoundArguments& args) {
   const auto& items = args.raw().positional;
   if (items.empty())
@@ -38,6 +40,7 @@ Value Cycle(Runtime&, const Value& self, const BoundArguments& args) {
   return items[static_cast<size_t>(self.loop->index0) % items.size()];
 }
 
+// loop.changed(value): whether it differs from the last call's.
 Value Changed(Runtime& rt, const Value& self, const BoundArguments& args) {
   const Value values = rt.Tuple(args.raw().positional);
   Value& last = self.loop->last_changed;

@@ -38,6 +38,7 @@ bool EqualSequences(Runtime& rt, const Value& a, const Value& b) {
   return true;
 }
 
+// The order of the keys does not matter.
 bool EqualDicts(Runtime& rt, const Dict& a, const Dict& b) {
   if (&a == &b)
     return true;
@@ -51,6 +52,7 @@ bool EqualDicts(Runtime& rt, const Dict& a, const Dict& b) {
   return true;
 }
 
+// By the numbers they hold.
 bool EqualRanges(const RangeObject& a, const RangeObject& b) {
   if (a.size != b.size)
     return false;
@@ -89,6 +91,7 @@ std::string_view Symbol(Operator op) {
   }
 }
 
+// By the first elements that differ, then by length.
 bool OrderedSequences(Runtime& rt, Operator op, const Value& a, const Value& b) {
   const DepthGuard guard(rt);
   const size_t common = std::min(a.sequence->size, b.sequence->size);
@@ -110,6 +113,7 @@ bool ContainsText(Runtime& rt, const Value& container, const Value& item) {
   return part.empty() || memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
 }
 
+// Element by element; an iterator is used up on the way.
 bool ContainsByScan(Runtime& rt, const Value& container, const Value& item) {
   Iteration iteration(rt, container);
   Value other;
@@ -150,6 +154,7 @@ bool Truth(const Value& value) {
   }
 }
 
+// Literals carry their count already, so that threads share them unchanged.
 int64_t CharacterCount(Runtime& rt, const Value& text) {
   if (text.string->length < 0) {
     rt.budget().Decode(text.string->bytes);

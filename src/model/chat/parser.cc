@@ -50,10 +50,12 @@ Parser::Nesting::Nesting(Parser& parser) : parser_(parser) {
          parser_.Current().line);
 }
 
+// The token after the current one.
 const Token& Parser::Ahead() const {
   return tokens_[std::min(position_ + 1, tokens_.size() - 1)];
 }
 
+// The current token, which is passed; the end is never passed.
 Token Parser::Next() {
   const size_t taken = position_;
   if (position_ + 1 < tokens_.size())
@@ -85,6 +87,7 @@ bool Parser::SkipOperator(std::string_view op) {
   return found;
 }
 
+// `expected`: the token that should stand here, or empty where nothing may begin with this one.
 void Parser::FailExpected(std::string_view expected) const {
   const int line = Current().line;
   if (Current().kind == TokenKind::kEnd && !expected.empty())
@@ -112,6 +115,7 @@ void Parser::ExpectOperator(std::string_view op) {
     FailExpected(op);
 }
 
+// With jinja2's hints on what is open. An empty name: the source ended.
 void Parser::FailUnknownTag(const std::string& name, int line) const {
   std::string message = name.empty() ? "Unexpected end of template."
                                      : fmt::format("Encountered unknown tag '{}'.", name);
@@ -157,6 +161,7 @@ Body Parser::ParseBody(Ends ends) {
   return body;
 }
 
+// Statements up to one of the end names, or to the end of the source.
 Body Parser::ParseUntil(Ends ends) {
   Body body;
   while (Current().kind != TokenKind::kEnd) {
@@ -178,6 +183,7 @@ Body Parser::ParseUntil(Ends ends) {
   return body;
 }
 
+// One {% tag ... %}, from its name on.
 std::unique_ptr<Statement> Parser::ParseStatement() {
   const Token tag = Current();
   if (tag.kind != TokenKind::kName)
@@ -220,6 +226,7 @@ std::unique_ptr<Statement> Parser::ParseTag(const std::string& tag) {
   return nullptr;
 }
 
+// break or continue.
 std::unique_ptr<Statement> Parser::ParseLoopControl(StatementKind kind) {
   const Token tag = Next();
   if (loops_ == 0)
@@ -229,6 +236,7 @@ std::unique_ptr<Statement> Parser::ParseLoopControl(StatementKind kind) {
   return statement;
 }
 
+// {{ expression }}.
 std::unique_ptr<Statement> Parser::ParseOutput() {
   auto statement = std::make_unique<Statement>();
   statement->kind = StatementKind::kOutput;
@@ -238,6 +246,7 @@ std::unique_ptr<Statement> Parser::ParseOutput() {
   return statement;
 }
 
+// {% print a, b %}.
 std::unique_ptr<Statement> Parser::ParsePrint() {
   auto statement = std::make_unique<Statement>();
   statement->kind = StatementKind::kOutput;
@@ -249,6 +258,7 @@ std::unique_ptr<Statement> Parser::ParsePrint() {
   return statement;
 }
 
+// if, any number of elif, else.
 std::unique_ptr<Statement> Parser::ParseIf() {
   auto statement = std::make_unique<Statement>();
   statement->kind = StatementKind::kIf;
@@ -270,6 +280,7 @@ std::unique_ptr<Statement> Parser::ParseIf() {
   }
 }
 
+// for TARGET in VALUE [if TEST] [recursive], with an optional else.
 std::unique_ptr<Statement> Parser::ParseFor() {
   auto statement = std::make_unique<Statement>();
   statement->kind = StatementKind::kFor;
@@ -294,6 +305,7 @@ std::unique_ptr<Statement> Parser::ParseFor() {
   return statement;
 }
 
+// set TARGET = VALUE, or a block whose text is assigned.
 std::unique_ptr<Statement> Parser::ParseSet() {
   auto statement = std::make_unique<Statement>();
   statement->kind = StatementKind::kSet;
@@ -311,6 +323,7 @@ std::unique_ptr<Statement> Parser::ParseSet() {
   return statement;
 }
 
+// A body that is called: no loop around it reaches inside.
 Body Parser::ParseFunctionBody(std::string_view end) {
   const int outer_loops = std::exchange(loops_, 0);
   Body body = ParseBody({end});
@@ -319,6 +332,7 @@ Body Parser::ParseFunctionBody(std::string_view end) {
   return body;
 }
 
+// "(" [name [= default] {"," ...}] ")".
 void Parser::ParseSignature(MacroNode& macro) {
   ExpectOperator("(");
   while (!AtOperator(")")) {
@@ -344,6 +358,7 @@ void Parser::ParseSignature(MacroNode& macro) {
   ExpectOperator(")");
 }
 
+// macro NAME(parameters).
 std::unique_ptr<Statement> Parser::ParseMacro() {
   auto statement = std::make_unique<Statement>();
   statement->kind = StatementKind::kMacro;
@@ -356,6 +371,7 @@ std::unique_ptr<Statement> Parser::ParseMacro() {
   return statement;
 }
 
+// call[(parameters)] macro(arguments): the body becomes the macro's caller().
 std::unique_ptr<Statement> Parser::ParseCallBlock() {
   auto statement = std::make_unique<Statement>();
   statement->kind = StatementKind::kCallBlock;
@@ -380,6 +396,7 @@ std::unique_ptr<Statement> Parser::ParseGeneration() {
   return statement;
 }
 
+// filter f|g: the text of the body goes through the filters.
 std::unique_ptr<Statement> Parser::ParseFilterBlock() {
   auto statement = std::make_unique<Statement>();
   statement->kind = StatementKind::kFilterBlock;
@@ -392,6 +409,7 @@ std::unique_ptr<Statement> Parser::ParseFilterBlock() {
   return statement;
 }
 
+// with a = 1, b = 2: variables for the body only.
 std::unique_ptr<Statement> Parser::ParseWith() {
   auto statement = std::make_unique<Statement>();
   statement->kind = StatementKind::kWith;

@@ -36,6 +36,7 @@ std::string_view KindName(ExprKind kind) {
 
 }  // namespace
 
+// A node without children; its height stays 1.
 ExprPtr Parser::Make(ExprKind kind, int line) const {
   auto node = std::make_unique<Expr>();
   node->kind = kind;
@@ -60,6 +61,7 @@ ExprPtr Parser::Finish(ExprPtr node) const {
   return node;
 }
 
+// A node of two operands at the line of the left one.
 ExprPtr Parser::Binary(ExprKind kind, ExprPtr left, ExprPtr right) const {
   ExprPtr node = Make(kind, left->line);
   node->children.push_back(std::move(left));
@@ -67,10 +69,12 @@ ExprPtr Parser::Binary(ExprKind kind, ExprPtr left, ExprPtr right) const {
   return Finish(std::move(node));
 }
 
+// expression: conditional, or `or` where an `if` would start something else.
 ExprPtr Parser::ParseExpression(Conditional conditional) {
   return conditional == Conditional::kAllowed ? ParseConditional() : ParseOr();
 }
 
+// conditional: or {"if" or ["else" conditional]}. Without an else it may be undefined.
 ExprPtr Parser::ParseConditional() {
   const Nesting nesting(*this);
   ExprPtr value = ParseOr();
@@ -84,6 +88,7 @@ ExprPtr Parser::ParseConditional() {
   return value;
 }
 
+// or: and {"or" and}.
 ExprPtr Parser::ParseOr() {
   ExprPtr left = ParseAnd();
   while (SkipName("or"))
@@ -91,6 +96,7 @@ ExprPtr Parser::ParseOr() {
   return left;
 }
 
+// and: not {"and" not}.
 ExprPtr Parser::ParseAnd() {
   ExprPtr left = ParseNot();
   while (SkipName("and"))
@@ -98,6 +104,7 @@ ExprPtr Parser::ParseAnd() {
   return left;
 }
 
+// not: "not" not | compare.
 ExprPtr Parser::ParseNot() {
   if (!AtName("not"))
     return ParseCompare();
@@ -107,6 +114,7 @@ ExprPtr Parser::ParseNot() {
   return Finish(std::move(node));
 }
 
+// Takes a comparison operator, "in" or "not in"; false if none stands here.
 bool Parser::ParseCompareOperator(std::vector<Operator>& operators) {
   static constexpr std::pair<std::string_view, Operator> kOperators[] = {
       {"==", Operator::kEqual},     {"!=", Operator::kNotEqual}, {"<", Operator::kLess},
@@ -130,6 +138,7 @@ bool Parser::ParseCompareOperator(std::vector<Operator>& operators) {
   return false;
 }
 
+// compare: sum {operator sum}, a chain as in Python: a < b < c.
 ExprPtr Parser::ParseCompare() {
   ExprPtr first = ParseSum();
   ExprPtr node = Make(ExprKind::kCompare, first->line);
@@ -141,6 +150,7 @@ ExprPtr Parser::ParseCompare() {
   return Finish(std::move(node));
 }
 
+// sum: concat {("+" | "-") concat}.
 ExprPtr Parser::ParseSum() {
   ExprPtr left = ParseConcat();
   while (AtOperator("+") || AtOperator("-")) {
@@ -151,6 +161,7 @@ ExprPtr Parser::ParseSum() {
   return left;
 }
 
+// concat: product {"~" product}. It binds more tightly than + and -.
 ExprPtr Parser::ParseConcat() {
   ExprPtr first = ParseProduct();
   if (!AtOperator("~"))
@@ -162,6 +173,7 @@ ExprPtr Parser::ParseConcat() {
   return Finish(std::move(node));
 }
 
+// product: power {("*" | "/" | "//" | "%") power}.
 ExprPtr Parser::ParseProduct() {
   static constexpr std::pair<std::string_view, Operator> kOperators[] = {
       {"*", Operator::kMultiply},
@@ -181,6 +193,7 @@ ExprPtr Parser::ParseProduct() {
   return left;
 }
 
+// power: unary {"**" unary}, from the left, unlike Python's.
 ExprPtr Parser::ParsePower() {
   ExprPtr left = ParseUnary();
   while (SkipOperator("**")) {
@@ -190,6 +203,8 @@ ExprPtr Parser::ParsePower() {
   return left;
 }
 
+// unary: ("-" | "+") unary | primary, then what follows an operand. Filters apply to the signed
+// value: -1|abs is 1.
 ExprPtr Parser::ParseUnary(FilterUse filters) {
   const Nesting nesting(*this);
   ExprPtr node;
@@ -205,6 +220,7 @@ ExprPtr Parser::ParseUnary(FilterUse filters) {
   return filters == FilterUse::kAllowed ? ParseFilters(std::move(node)) : std::move(node);
 }
 
+// primary: name | literal | (tuple) | [list] | {dict}.
 ExprPtr Parser::ParsePrimary(TargetUse targets) {
   switch (Current().kind) {
     case TokenKind::kName:
@@ -233,6 +249,7 @@ ExprPtr Parser::ParsePrimary(TargetUse targets) {
   FailExpected("");
 }
 
+// A name, true, false or none; as a target also name.attribute.
 ExprPtr Parser::ParseNameOrConstant(TargetUse targets) {
   const Token token = Next();
   const std::string& text = token.text;
@@ -262,6 +279,7 @@ ExprPtr Parser::ParseStringLiteral() {
   return node;
 }
 
+// list: "[" [expression {"," expression} [","]] "]".
 ExprPtr Parser::ParseList() {
   ExprPtr node = Make(ExprKind::kList, Next().line);
   while (!AtOperator("]")) {
@@ -275,6 +293,7 @@ ExprPtr Parser::ParseList() {
   return Finish(std::move(node));
 }
 
+// dict: "{" [expression ":" expression {"," ...} [","]] "}".
 ExprPtr Parser::ParseDict() {
   ExprPtr node = Make(ExprKind::kDict, Next().line);
   while (!AtOperator("}")) {
@@ -290,6 +309,7 @@ ExprPtr Parser::ParseDict() {
   return Finish(std::move(node));
 }
 
+// Any number of .name, [index] and (arguments) after an operand.
 ExprPtr Parser::ParsePostfix(ExprPtr node) {
   while (true) {
     if (AtOperator(".") || AtOperator("["))
@@ -301,6 +321,7 @@ ExprPtr Parser::ParsePostfix(ExprPtr node) {
   }
 }
 
+// .name, .3 or [index].
 ExprPtr Parser::ParseSubscript(ExprPtr object) {
   const Token opener = Next();
   if (opener.text == "[")
@@ -321,6 +342,7 @@ ExprPtr Parser::ParseSubscript(ExprPtr object) {
   return Finish(std::move(node));
 }
 
+// After the "[": an index, a tuple of them, or a slice.
 ExprPtr Parser::ParseBracketed(ExprPtr object) {
   const int line = Current().line;
   std::vector<ExprPtr> items;
@@ -358,6 +380,7 @@ ExprPtr Parser::ParseSlice(ExprPtr object, ExprPtr start) {
   return Finish(std::move(node));
 }
 
+// Any number of filters, tests and calls after an operand.
 ExprPtr Parser::ParseFilters(ExprPtr node) {
   while (true) {
     if (SkipOperator("|"))
@@ -371,6 +394,7 @@ ExprPtr Parser::ParseFilters(ExprPtr node) {
   }
 }
 
+// The name of a filter or test: jinja2 allows dots in it.
 std::string Parser::ParseDottedName() {
   std::string name = Expect(TokenKind::kName).text;
   while (SkipOperator("."))
@@ -388,6 +412,7 @@ ExprPtr Parser::ParseFilter(ExprPtr input) {
   return Finish(std::move(node));
 }
 
+// After an operand: "is" ["not"] name, with arguments in parentheses or one without them.
 ExprPtr Parser::ParseTest(ExprPtr input) {
   ExprPtr node = Make(ExprKind::kTest, Next().line);
   const bool negated = SkipName("not");
@@ -412,6 +437,7 @@ ExprPtr Parser::ParseTest(ExprPtr input) {
   return Finish(std::move(inverse));
 }
 
+// A call of what stands before the "(".
 ExprPtr Parser::ParseCall(ExprPtr callee) {
   ExprPtr node = Make(ExprKind::kCall, Current().line);
   node->children.push_back(std::move(callee));
@@ -419,6 +445,7 @@ ExprPtr Parser::ParseCall(ExprPtr callee) {
   return Finish(std::move(node));
 }
 
+// "(" [argument {"," argument} [","]] ")".
 void Parser::ParseArguments(Expr& call) {
   const int line = Current().line;
   ExpectOperator("(");
@@ -434,6 +461,7 @@ void Parser::ParseArguments(Expr& call) {
   ExpectOperator(")");
 }
 
+// One argument: by position, name=value, *sequence or **mapping, in Python's order.
 void Parser::ParseArgument(Expr& call, int line) {
   const auto ensure = [line](bool valid) {
     if (!valid)
@@ -463,10 +491,12 @@ void Parser::ParseArgument(Expr& call, int line) {
   }
 }
 
+// Whether no further element of an unparenthesised tuple can follow.
 bool Parser::AtTupleEnd(std::string_view end_name) const {
   return AtEndOfCode() || AtOperator(")") || (!end_name.empty() && AtName(end_name));
 }
 
+// One expression, or several parted by commas, which make a tuple.
 ExprPtr Parser::ParseTuple(Conditional conditional, std::string_view end_name) {
   ExprPtr node = Make(ExprKind::kTuple, Current().line);
   bool is_tuple = false;
@@ -483,6 +513,7 @@ ExprPtr Parser::ParseTuple(Conditional conditional, std::string_view end_name) {
   return std::move(node->children[0]);
 }
 
+// A group, a tuple, or () the empty tuple.
 ExprPtr Parser::ParseParenthesized() {
   ExprPtr empty = Make(ExprKind::kTuple, Next().line);
   ExprPtr node = AtOperator(")") ? std::move(empty) : ParseTuple();
@@ -490,6 +521,7 @@ ExprPtr Parser::ParseParenthesized() {
   return node;
 }
 
+// Refuses what cannot be assigned to: literals, lists and so on.
 void Parser::CheckTarget(const Expr& target) const {
   if (target.kind == ExprKind::kTuple) {
     for (const ExprPtr& item : target.children)
@@ -499,6 +531,7 @@ void Parser::CheckTarget(const Expr& target) const {
   }
 }
 
+// The left side of an assignment or the variables of a loop.
 ExprPtr Parser::ParseTarget(TargetUse targets, std::string_view end_name) {
   ExprPtr node = Make(ExprKind::kTuple, Current().line);
   bool is_tuple = false;
@@ -515,6 +548,7 @@ ExprPtr Parser::ParseTarget(TargetUse targets, std::string_view end_name) {
   return node;
 }
 
+// A single name, such as that of a macro or of its parameter.
 ExprPtr Parser::ParseNameTarget() {
   const Token token = Expect(TokenKind::kName);
   ExprPtr node = Make(ExprKind::kName, token.line);

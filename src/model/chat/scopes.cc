@@ -67,6 +67,7 @@ class Resolver {
     return RefTo(frame.symbols->LevelOf(name), name, frame.function);
   }
 
+  // The loads of a scope, once all that lies in it has been resolved.
   Scope MakeScope(const Frame& frame) {
     Scope scope;
     const int level = frame.symbols->level();
@@ -117,6 +118,7 @@ class Resolver {
     ResolveTarget(statement.target.get(), frame);
   }
 
+  // `loop` belongs to the loop: inside one it cannot be assigned.
   void ResolveTarget(Expr* target, const Frame& frame) {
     if (target == nullptr)
       return;
@@ -130,6 +132,7 @@ class Resolver {
     target->ref = RefTo(target->text, frame);
   }
 
+  // The value is evaluated outside; body and else have a scope each.
   void ResolveFor(Statement& statement, const Frame& frame) {
     LoopNode& loop = *statement.loop;
     ResolveExpr(statement.value.get(), frame);
@@ -172,6 +175,7 @@ class Resolver {
     loop.test_slot_count = function.slot_count();
   }
 
+  // The same targets, to be resolved for another function.
   static ExprPtr CopyTarget(const Expr& target) {
     auto copy = std::make_unique<Expr>();
     copy->kind = target.kind;
@@ -195,6 +199,7 @@ class Resolver {
     ResolveTarget(statement.target.get(), frame);
   }
 
+  // The values are evaluated outside, the targets are the body's parameters.
   void ResolveWith(Statement& statement, const Frame& frame) {
     Branch& branch = statement.branches[0];
     Symbols symbols = Inner(frame);
@@ -210,6 +215,7 @@ class Resolver {
     branch.scope = MakeScope(inner);
   }
 
+  // A function whose parameters are its first variables.
   void ResolveMacro(MacroNode& macro, const Frame& frame) {
     Function function{frame.symbols->level() + 1, frame.function, {}};
     Symbols symbols = Inner(frame);
@@ -268,6 +274,7 @@ class Resolver {
     ResolveExpr(expr->double_star.get(), inner);
   }
 
+  // Finds the filter or test by its name.
   static void FindCallee(Expr& expr, const Frame& frame) {
     const bool filter = expr.kind == ExprKind::kFilter;
     expr.builtin = filter ? FindFilter(expr.text) : FindTest(expr.text);

@@ -66,6 +66,7 @@ Value IsIdentifierText(Runtime&, const Value& self, const BoundArguments&) {
   return Value::Bool(IsIdentifier(self.text()));
 }
 
+// Upper case only starts words, lower case only continues them.
 Value IsTitleText(Runtime& rt, const Value& self, const BoundArguments&) {
   rt.budget().Decode(self.string->bytes);
   const std::string_view text = self.text();
@@ -82,8 +83,10 @@ Value IsTitleText(Runtime& rt, const Value& self, const BoundArguments&) {
   return Value::Bool(cased);
 }
 
+// The ends of a text that are stripped or filled.
 enum class Ends : uint8_t { kLeft, kRight, kBoth };
 
+// strip, lstrip and rstrip: only a view of the text.
 template <Ends kEnds>
 Value Strip(Runtime& rt, const Value& self, const BoundArguments& args) {
   const bool by_chars = args.HasSome(0);
@@ -101,6 +104,7 @@ Value Strip(Runtime& rt, const Value& self, const BoundArguments& args) {
   return rt.View(text);
 }
 
+// splitlines: at every line boundary Unicode knows.
 Value SplitIntoLines(Runtime& rt, const Value& self, const BoundArguments& args) {
   rt.budget().Decode(self.string->bytes);
   const bool keep = FlagArgument(args, 0);
@@ -112,6 +116,7 @@ Value SplitIntoLines(Runtime& rt, const Value& self, const BoundArguments& args)
   return rt.List(lines);
 }
 
+// join takes strings only; the filter of that name takes anything.
 Value Join(Runtime& rt, const Value& self, const BoundArguments& args) {
   if (!IsIterable(args[0]))
     Fail("can only join an iterable");
@@ -132,6 +137,7 @@ Value Format(Runtime& rt, const Value& self, const BoundArguments& args) {
   return FormatBraces(rt, self.text(), args.raw());
 }
 
+// format_map(d) is format(**d).
 Value FormatMap(Runtime& rt, const Value& self, const BoundArguments& args) {
   if (!args[0].Is(Kind::kDict))
     Fail(fmt::format("format_map() expects a mapping, not {}", TypeName(args[0])));
@@ -154,6 +160,7 @@ std::string_view FillArgument(Runtime& rt, const BoundArguments& args) {
   return args[1].text();
 }
 
+// center, ljust and rjust.
 template <Ends kFilled>
 Value Justify(Runtime& rt, const Value& self, const BoundArguments& args) {
   const int64_t width = ToIndex(args[0]);
@@ -167,6 +174,7 @@ Value Justify(Runtime& rt, const Value& self, const BoundArguments& args) {
   return out.Finish();
 }
 
+// Zeros go behind the sign.
 Value ZeroFill(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::string_view text = self.text();
   const bool sign = !text.empty() && (text[0] == '+' || text[0] == '-');
@@ -176,6 +184,7 @@ Value ZeroFill(Runtime& rt, const Value& self, const BoundArguments& args) {
   return out.Append(text.substr(sign ? 1 : 0)).Finish();
 }
 
+// Tab stops every `tabsize` characters of a line.
 Value ExpandTabs(Runtime& rt, const Value& self, const BoundArguments& args) {
   const int64_t width = IntegerArgument(args, 0, 8);
   const std::string_view text = self.text();
@@ -197,6 +206,7 @@ Value ExpandTabs(Runtime& rt, const Value& self, const BoundArguments& args) {
   return out.Finish();
 }
 
+// They deal in bytes and tables of code points, which no template needs.
 Value Refuse(Runtime&, const Value&, const BoundArguments&) {
   Fail("str.encode, str.translate and str.maketrans are not supported");
 }

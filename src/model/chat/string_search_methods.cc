@@ -50,11 +50,13 @@ int64_t IndexOf(Runtime& rt, const Value& self, const BoundArguments& args, Side
   return CountCodePoints(self.text().substr(0, static_cast<size_t>(place - self.string->data)));
 }
 
+// find and rfind: -1 where there is no such part.
 template <Side kSide>
 Value Find(Runtime& rt, const Value& self, const BoundArguments& args) {
   return Value::Int(IndexOf(rt, self, args, kSide));
 }
 
+// index and rindex: an error instead.
 template <Side kSide>
 Value Index(Runtime& rt, const Value& self, const BoundArguments& args) {
   const int64_t index = IndexOf(rt, self, args, kSide);
@@ -63,6 +65,7 @@ Value Index(Runtime& rt, const Value& self, const BoundArguments& args) {
   return Value::Int(index);
 }
 
+// Occurrences that do not overlap; an empty part fits between all characters.
 Value Count(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::string_view part = TextArgument(args, 0);
   Value range;
@@ -80,6 +83,7 @@ bool HasAffix(std::string_view text, std::string_view affix, Side side) {
   return text.substr(start, affix.size()) == affix;
 }
 
+// startswith and endswith: one affix or a tuple of them.
 template <Side kSide>
 Value Affixed(Runtime& rt, const Value& self, const BoundArguments& args) {
   constexpr std::string_view kName = kSide == Side::kLeft ? "startswith" : "endswith";
@@ -101,6 +105,7 @@ Value Affixed(Runtime& rt, const Value& self, const BoundArguments& args) {
   return Value::Bool(false);
 }
 
+// removeprefix and removesuffix.
 template <Side kSide>
 Value RemoveAffix(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::string_view affix = TextArgument(args, 0);
@@ -117,6 +122,7 @@ Value Replace(Runtime& rt, const Value& self, const BoundArguments& args) {
   return ReplaceParts(rt, self, part, replacement, IntegerArgument(args, 2, -1));
 }
 
+// partition and rpartition: three parts, the middle one empty where nothing was found.
 template <Side kSide>
 Value Partition(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::string_view part = TextArgument(args, 0);
@@ -157,6 +163,7 @@ std::vector<Value> SplitWords(Runtime& rt, std::string_view text, int64_t limit)
   return words;
 }
 
+// The same from the end, for rsplit.
 std::vector<Value> SplitWordsFromRight(Runtime& rt, std::string_view text, int64_t limit) {
   std::vector<Value> words;
   text = StripRight(text);
@@ -178,6 +185,7 @@ std::vector<Value> SplitWordsFromRight(Runtime& rt, std::string_view text, int64
   return words;
 }
 
+// The pieces between the places.
 std::vector<Value> SplitAt(Runtime& rt, std::string_view text, std::string_view part,
                            std::vector<size_t> places) {
   std::sort(places.begin(), places.end());
@@ -191,6 +199,7 @@ std::vector<Value> SplitAt(Runtime& rt, std::string_view text, std::string_view 
   return pieces;
 }
 
+// split and rsplit: at a separator, or at white space without one.
 template <Side kSide>
 Value Split(Runtime& rt, const Value& self, const BoundArguments& args) {
   const int64_t limit = IntegerArgument(args, 1, -1);

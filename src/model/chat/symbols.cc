@@ -113,6 +113,7 @@ Symbol& Symbols::Put(const Symbol& symbol) {
   return *place;
 }
 
+// The innermost scope that knows the name.
 int Symbols::FindLevel(int name) const {
   for (const Symbols* scope = this; scope != nullptr; scope = scope->parent_) {
     if (scope->Find(name) != nullptr)
@@ -137,6 +138,7 @@ void Symbols::Load(const std::string& name) {
   LevelOf(analysis_->NameId(name));
 }
 
+// A first assignment in this scope starts from the outer variable of the name, if there is one.
 void Symbols::Store(const std::string& name) {
   const int id = analysis_->NameId(name);
   if (const Symbol* found = Find(id)) {
@@ -149,6 +151,7 @@ void Symbols::Store(const std::string& name) {
   Put({id, outer >= 0 ? LoadAction::kAlias : LoadAction::kUnset, outer, true});
 }
 
+// Copies of this scope, one for each way through an `if`.
 std::vector<Symbols> Symbols::Branches(size_t count) const {
   analysis_->Charge(count * (table_.size() + 1));
   return std::vector<Symbols>(count, *this);
@@ -212,6 +215,7 @@ void Symbols::AnalyzeBody(const Body& body) {
     AnalyzeStatement(*statement);
 }
 
+// Bodies with a scope of their own are not entered.
 void Symbols::AnalyzeStatement(const Statement& statement) {
   switch (statement.kind) {
     case StatementKind::kIf:

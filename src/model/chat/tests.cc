@@ -11,6 +11,7 @@
 namespace tenon::chat {
 namespace {
 
+// An undefined value counts: it has a __call__, which fails.
 bool IsCallable(const Value& value) {
   switch (value.kind) {
     case Kind::kUndefined:
@@ -67,11 +68,13 @@ bool IsEscaped(const Value& value) {
   return IsString(value) && value.string->markup;
 }
 
+// The comparisons under their several names.
 template <Operator kOperator>
 Value Compared(Runtime& rt, const Value& self, const BoundArguments& args) {
   return Value::Bool(Compare(rt, kOperator, self, args[0]));
 }
 
+// Whether value % divisor == rest.
 Value Divides(Runtime& rt, const Value& self, const Value& divisor, int64_t rest) {
   const Value modulo = Arithmetic(rt, Operator::kModulo, self, divisor);
   return Value::Bool(Equal(rt, modulo, Value::Int(rest)));

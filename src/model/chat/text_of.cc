@@ -13,6 +13,7 @@
 namespace tenon::chat {
 namespace {
 
+// The elements of a list or tuple, as repr shows them.
 void WriteItems(Runtime& rt, TextBuilder& out, const Value& sequence) {
   bool first = true;
   for (const Value& item : sequence) {
@@ -59,6 +60,7 @@ void WriteRange(TextBuilder& out, const RangeObject& range) {
                  : fmt::format("range({}, {}, {})", range.start, range.stop, range.step));
 }
 
+// \x, \u or \U, as short as possible.
 std::string NumericEscape(uint32_t c) {
   if (c < 0x100)
     return fmt::format("\\x{:02x}", c);
@@ -125,6 +127,7 @@ std::string IntegerText(const Value& value) {
                                : std::to_string(value.integer);
 }
 
+// The shortest digits that read back, in Python's layout.
 std::string FloatText(double real) {
   if (std::isnan(real))
     return "nan";

@@ -9,6 +9,7 @@
 namespace tenon::chat {
 namespace {
 
+// Code points, both ends included.
 struct Range {
   char32_t first;
   char32_t last;
@@ -48,6 +49,7 @@ utf8proc_category_t CategoryOf(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
+// Halves of UTF-16 pairs, which are no characters.
 bool IsSurrogate(char32_t c) {
   return c >= 0xD800 && c <= 0xDFFF;
 }
@@ -122,6 +124,7 @@ bool IsFinalSigma(std::string_view text, size_t pos) {
   return cased;
 }
 
+// Sigma alone has a lower case that depends on its place.
 void AppendLower(std::string_view text, size_t start, char32_t c, std::string& out) {
   if (c == 0x3A3)
     AppendUtf8(IsFinalSigma(text, start) ? 0x3C2 : 0x3C3, out);
@@ -184,6 +187,7 @@ size_t ByteOffset(std::string_view text, int64_t index) {
   return pos;
 }
 
+// Unicode's White_Space and the four separators 0x1C-0x1F, as str.isspace.
 bool IsSpace(char32_t c) {
   if (c < 0x80)
     return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20);
@@ -191,6 +195,7 @@ bool IsSpace(char32_t c) {
          c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
+// Categories L*.
 bool IsAlpha(char32_t c) {
   if (c < 0x80)
     return (c | 0x20U) >= 'a' && (c | 0x20U) <= 'z';
@@ -208,6 +213,7 @@ bool IsDigit(char32_t c) {
   return IsDecimal(c) || InRanges(kOtherDigit, c);
 }
 
+// Categories Nd, Nl, No.
 bool IsNumeric(char32_t c) {
   if (c < 0x80)
     return c >= '0' && c <= '9';
@@ -215,6 +221,7 @@ bool IsNumeric(char32_t c) {
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
 }
 
+// Not in C* or Z*, the space aside.
 bool IsPrintable(char32_t c) {
   if (c < 0x80)
     return c >= ' ' && c != 0x7F;
@@ -234,10 +241,12 @@ bool IsLower(char32_t c) {
   return CategoryOf(c) == UTF8PROC_CATEGORY_LL || InRanges(kOtherLower, c);
 }
 
+// Category Lt.
 bool IsTitle(char32_t c) {
   return c >= 0x80 && CategoryOf(c) == UTF8PROC_CATEGORY_LT;
 }
 
+// XID_Start and XID_Continue, by categories.
 static bool IsIdentifierStart(char32_t c) {
   return c == '_' || IsAlpha(c) || CategoryOf(c) == UTF8PROC_CATEGORY_NL;
 }
@@ -343,6 +352,7 @@ std::string SwapCase(std::string_view text) {
   return out;
 }
 
+// Full case folding, by utf8proc's tables.
 std::string CaseFold(std::string_view text) {
   utf8proc_uint8_t* folded = nullptr;
   const utf8proc_ssize_t size =
