@@ -39,6 +39,7 @@ uint64_t HashOfText(std::string_view text) {
 
 bool IsHashable(Runtime& rt, const Value& value) {
   const DepthGuard guard(rt);
+  rt.budget().Step();
   if (value.Is(Kind::kTuple))
     return std::all_of(value.begin(), value.end(),
                        [&rt](const Value& item) { return IsHashable(rt, item); });

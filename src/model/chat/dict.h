@@ -38,7 +38,8 @@ struct Dict {
 };
 
 struct NamespaceObject {
-  Dict attributes;
+  Dict attributes = {};
+  bool printing = false;  // a namespace inside itself prints as {...}
 };
 
 // Whether Python can hash the value: no list, dict or view, nor a tuple with one inside.

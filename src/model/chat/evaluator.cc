@@ -39,6 +39,7 @@ Activation* Evaluator::Activate(int slot_count, Activation* parent) {
 
 // Variables of a scope start anew each time it is entered, once per round in a loop.
 void Evaluator::EnterScope(const Scope& scope, Activation& activation) {
+  rt_.budget().Step(static_cast<int64_t>(scope.loads.size() / 8));
   for (const SlotLoad& load : scope.loads) {
     Value& slot = activation.slots[load.slot];
     switch (load.action) {

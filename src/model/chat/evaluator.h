@@ -52,7 +52,8 @@ class Evaluator {
   Value RunRecursiveLoop(const Statement& statement, const Value& iterable, Activation& closure,
                          int depth0);
   LoopObject* MakeLoop(const Statement& statement, const Value& iterable, Activation& closure);
-  bool PassesLoopTest(const Statement& statement, const Value& item, Activation& closure);
+  bool PassesLoopTest(const Statement& statement, Value& item, Activation& closure);
+  Value ReadTarget(const Expr& target, Activation& activation);
   Value CallMacro(const MacroObject& macro, const Arguments& arguments);
   void BindMacro(const MacroNode& macro, const Arguments& arguments, Activation& activation);
   Value MakeMacro(const MacroNode& node, Activation& closure);

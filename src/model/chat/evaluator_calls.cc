@@ -35,12 +35,25 @@ class LoopFilterIterator : public IteratorObject {
 };
 
 // The filter of a loop is a function of its own: its variables are not the body's.
-bool Evaluator::PassesLoopTest(const Statement& statement, const Value& item, Activation& closure) {
+bool Evaluator::PassesLoopTest(const Statement& statement, Value& item, Activation& closure) {
   const LoopNode& loop = *statement.loop;
   Activation* activation = Activate(loop.test_slot_count, &closure);
   EnterScope(loop.test_scope, *activation);
   Assign(*loop.test_target, item, *activation);
-  return Truth(Evaluate(*loop.test, *activation));
+  if (!Truth(Evaluate(*loop.test, *activation)))
+    return false;
+  item = ReadTarget(*loop.test_target, *activation);
+  return true;
+}
+
+// What the targets hold; several of them make a tuple, whatever they were taken from.
+Value Evaluator::ReadTarget(const Expr& target, Activation& activation) {
+  if (target.kind != ExprKind::kTuple)
+    return Slot(target.ref, activation);
+  std::vector<Value> items;
+  for (const ExprPtr& item : target.children)
+    items.push_back(ReadTarget(*item, activation));
+  return rt_.Tuple(items);
 }
 
 // The loop over a value, through the loop's filter if it has one.

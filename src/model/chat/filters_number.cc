@@ -42,6 +42,7 @@ Value ToInteger(Runtime& rt, const Value& self, const BoundArguments& args) {
     FailUndefined(rt, self);
   if (IsString(self)) {
     const std::string_view text = self.text();
+    rt.budget().Decode(text.size());
     if (const auto integer = ParseInteger(text, IntegerArgument(args, 1, 10)))
       return Value::Int(*integer);
     const auto real = ParseFloat(text);
@@ -59,6 +60,7 @@ Value ToFloat(Runtime& rt, const Value& self, const BoundArguments& args) {
     FailUndefined(rt, self);
   if (IsNumber(self))
     return Value::Float(ToDouble(self));
+  rt.budget().Decode(IsString(self) ? self.string->bytes : 0);
   const auto real = IsString(self) ? ParseFloat(self.text()) : std::nullopt;
   return real ? Value::Float(*real) : fallback;
 }
@@ -131,6 +133,7 @@ Value Round(Runtime& rt, const Value& self, const BoundArguments& args) {
 
 // 1500000 as "1.5 MB".
 Value FileSize(Runtime& rt, const Value& self, const BoundArguments& args) {
+  rt.budget().Decode(IsString(self) ? self.string->bytes : 0);
   const auto parsed = IsString(self) ? ParseFloat(self.text()) : std::nullopt;
   if (IsUndefined(self))
     FailUndefined(rt, self);

@@ -155,6 +155,7 @@ Value Truncate(Runtime& rt, const Value& self, const BoundArguments& args) {
     Fail(fmt::format("truncate expects a str, not {}", TypeName(self)));
   const Value head = SubText(rt, self, Value::Int(0), Value::Int(length - end_length));
   std::string_view kept = head.text();
+  rt.budget().Decode(kept.size());
   if (!FlagArgument(args, 1))
     kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
   TextBuilder out(rt);

@@ -27,6 +27,7 @@ class PercentFormatter {
       : rt_(rt), text_(text), values_(values), out_(rt) {}
 
   Value Run() {
+    rt_.budget().Decode(text_.size());
     while (pos_ < text_.size()) {
       const size_t percent = std::min(text_.find('%', pos_), text_.size());
       out_.Append(text_.substr(pos_, percent - pos_));
@@ -219,6 +220,7 @@ class BraceFormatter {
   std::string Run(std::string_view text, int depth) {
     if (depth < 0)
       Fail("Max string recursion exceeded");
+    rt_.budget().Decode(text.size());
     TextBuilder out(rt_);
     size_t pos = 0;
     while (pos < text.size()) {

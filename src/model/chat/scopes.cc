@@ -237,9 +237,9 @@ class Resolver {
   }
 
   // Marks the implicit variables the body reads with slot 0, to be placed afterwards.
-  static void DeclareImplicit(MacroNode& macro, Symbols& symbols) {
+  void DeclareImplicit(MacroNode& macro, Symbols& symbols) {
     const std::vector<std::string> undeclared =
-        FindUndeclared(macro.body, {"caller", "kwargs", "varargs"});
+        FindUndeclared(analysis_, macro.body, {"caller", "kwargs", "varargs"});
     for (const std::string& name : undeclared) {
       const Parameter* own = nullptr;
       for (const Parameter& parameter : macro.parameters)

@@ -62,7 +62,8 @@ Value IsPrintableText(Runtime& rt, const Value& self, const BoundArguments& args
   return self.string->bytes == 0 ? Value::Bool(true) : AllPass<IsPrintable>(rt, self, args);
 }
 
-Value IsIdentifierText(Runtime&, const Value& self, const BoundArguments&) {
+Value IsIdentifierText(Runtime& rt, const Value& self, const BoundArguments&) {
+  rt.budget().Decode(self.string->bytes);
   return Value::Bool(IsIdentifier(self.text()));
 }
 

@@ -47,6 +47,7 @@ int64_t IndexOf(Runtime& rt, const Value& self, const BoundArguments& args, Side
                                                       : ToIndex(args[1]))
                            : 0;
   // A slice with step 1 points into the text it was taken from.
+  rt.budget().Decode(static_cast<size_t>(place - self.string->data));
   return CountCodePoints(self.text().substr(0, static_cast<size_t>(place - self.string->data)));
 }
 
@@ -99,6 +100,7 @@ Value Affixed(Runtime& rt, const Value& self, const BoundArguments& args) {
     rt.budget().Step();
     if (!IsString(first[i]))
       Fail(fmt::format("tuple for {} must only contain str, not {}", kName, TypeName(first[i])));
+    rt.budget().Scan(first[i].string->bytes);
     if (HasAffix(range.text(), first[i].text(), kSide))
       return Value::Bool(true);
   }
@@ -110,6 +112,7 @@ template <Side kSide>
 Value RemoveAffix(Runtime& rt, const Value& self, const BoundArguments& args) {
   const std::string_view affix = TextArgument(args, 0);
   const std::string_view text = self.text();
+  rt.budget().Scan(affix.size());
   if (!HasAffix(text, affix, kSide))
     return self;
   return rt.View(kSide == Side::kLeft ? text.substr(affix.size())

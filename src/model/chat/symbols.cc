@@ -35,11 +35,13 @@ class UndeclaredFinder {
       VisitStatement(*statement);
   }
 
+  size_t visits() const { return visits_; }
   std::vector<std::string> Take() const { return {found_.begin(), found_.end()}; }
 
  private:
   void Read(const Expr* expr) {
     Walk(expr, [this](const Expr& node) {
+      ++visits_;
       if (node.kind == ExprKind::kName && names_.count(node.text) > 0)
         found_.insert(node.text);
     });
@@ -52,6 +54,7 @@ class UndeclaredFinder {
   }
 
   void VisitStatement(const Statement& statement) {
+    ++visits_;
     const bool is_call = statement.kind == StatementKind::kCallBlock;
     if (is_call)
       Read(statement.value.get());
@@ -79,6 +82,7 @@ class UndeclaredFinder {
 
   std::set<std::string> names_;
   std::set<std::string> found_;
+  size_t visits_ = 0;
 };
 
 }  // namespace
@@ -252,9 +256,13 @@ void Symbols::AnalyzeIf(const Statement& statement) {
   Merge(branches);
 }
 
-std::vector<std::string> FindUndeclared(const Body& body, std::vector<std::string> names) {
+std::vector<std::string> FindUndeclared(Analysis& analysis, const Body& body,
+                                        std::vector<std::string> names) {
   UndeclaredFinder finder(std::move(names));
   finder.VisitBody(body);
+  // Nested macros are searched once for each macro around them.
+  constexpr size_t kVisitsPerEntry = 16;
+  analysis.Charge(finder.visits() / kVisitsPerEntry);
   return finder.Take();
 }
 

@@ -68,6 +68,7 @@ class Symbols {
 };
 
 // The names among `names` that the body reads before it assigns to them.
-std::vector<std::string> FindUndeclared(const Body& body, std::vector<std::string> names);
+std::vector<std::string> FindUndeclared(Analysis& analysis, const Body& body,
+                                        std::vector<std::string> names);
 
 }  // namespace tenon::chat

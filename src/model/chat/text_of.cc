@@ -36,6 +36,18 @@ void WriteDict(Runtime& rt, TextBuilder& out, const Dict& dict) {
   out.Append('}');
 }
 
+void WriteNamespace(Runtime& rt, TextBuilder& out, NamespaceObject& names) {
+  if (names.printing) {
+    out.Append("<Namespace {...}>");
+    return;
+  }
+  names.printing = true;  // stays so after a failure, which ends the rendering
+  out.Append("<Namespace ");
+  WriteDict(rt, out, names.attributes);
+  out.Append('>');
+  names.printing = false;
+}
+
 void WriteView(Runtime& rt, TextBuilder& out, const Value& value) {
   const DictViewObject& view = *value.view;
   out.Append(TypeName(value)).Append("([");
@@ -226,9 +238,7 @@ void WriteContainerRepr(Runtime& rt, TextBuilder& out, const Value& value) {
       WriteRange(out, *value.range);
       return;
     case Kind::kNamespace:
-      out.Append("<Namespace ");
-      WriteDict(rt, out, value.names->attributes);
-      out.Append('>');
+      WriteNamespace(rt, out, *value.names);
       return;
     default:
       return;
