@@ -15,6 +15,12 @@ function(tenon_kernel_flags target)
     -mprefer-vector-width=512 -Wno-uninitialized -Wno-maybe-uninitialized)
   set(flags_amx ${flags_avx512vnni} -mamx-tile -mamx-int8)
   set(flags_neon -march=armv8.2-a+dotprod+fp16)
+  # Undefined-behaviour checks cost vector code tenfold, so under sanitizers only ref has them;
+  # address and thread checks stay on everywhere.
+  set(unchecked "")
+  if(TENON_SANITIZE MATCHES "undefined")
+    set(unchecked -fno-sanitize=undefined)
+  endif()
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     if(NOT source MATCHES "/hal/cpu/([a-z0-9]+)/")
@@ -24,7 +30,7 @@ function(tenon_kernel_flags target)
     if(isa IN_LIST isas)
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES
         SKIP_PRECOMPILE_HEADERS ON
-        COMPILE_OPTIONS "${flags_${isa}};-fno-exceptions;-fno-rtti;-O3")
+        COMPILE_OPTIONS "${flags_${isa}};-fno-exceptions;-fno-rtti;-O3;$<$<NOT:$<STREQUAL:${isa},ref>>:${unchecked}>")
     else()
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES HEADER_FILE_ONLY ON)
     endif()
