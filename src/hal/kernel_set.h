@@ -33,6 +33,10 @@ inline constexpr int64_t kKvBlockTokens = 32;
 //
 //   kU4..., kCodebook4:  4 vectors of 64 bytes; vector v holds step v in its low nibbles and step
 //                        v+4 in its high nibbles (so low nibbles are k 0..15, high are k 16..31)
+//   kU5...:              the same for bits 0..3 of q, then a vector with bit 4: bit s of a byte
+//                        belongs to step s
+//   kU6...:              the same for bits 0..3 of q, then two vectors with bits 4 and 5: vector g
+//                        is of steps 4g..4g+3, bits 2s and 2s+1 of a byte belong to step 4g+s
 //   kU8...:              8 vectors of 64 bytes; vector s holds step s
 //   then the scales d[16] and, where the kind has them, the minima m[16], little-endian f16
 //   (kCodebook4: float); kinds with groups of 16 (...S16...) store d for k 0..15, [m for k 0..15,]
@@ -47,11 +51,12 @@ enum class PackedKind : uint8_t {
   kU4S32M,        // q 0..15, minima:        320 bytes   (Q4_1, Q4_K)
   kU4S16M,        // q 0..15, minima:        384 bytes   (Q2_K, Q3_K)
   kCodebook4S32,  // d*codebook[q]:          320 bytes   (IQ4_NL, IQ4_XS, MXFP4); scales are float
-  kU8S32,         // q 0..255, zero point 128: 544 bytes (Q8_0, Q5_0)
-  kU8S32M,        // q 0..255, minima:         576 bytes (Q5_1, Q5_K)
-  kU8S16,         // q 0..255, zero point 128: 576 bytes (Q6_K)
+  kU5S32,         // q 0..31, zero point 16: 352 bytes   (Q5_0)
+  kU5S32M,        // q 0..31, minima:        384 bytes   (Q5_1, Q5_K)
+  kU6S16,         // q 0..63, zero point 32: 448 bytes   (Q6_K)
+  kU8S32,         // q 0..255, zero point 128: 544 bytes (Q8_0)
 };
-inline constexpr int kPackedKindCount = 10;
+inline constexpr int kPackedKindCount = 11;
 
 inline constexpr bool IsQuantizedKind(PackedKind kind) {
   return kind >= PackedKind::kU4S32;
@@ -59,7 +64,7 @@ inline constexpr bool IsQuantizedKind(PackedKind kind) {
 
 // Bytes of one k-block of a panel: 32 values of k for quantized kinds, one value of k otherwise.
 inline constexpr int64_t PackedBlockBytes(PackedKind kind) {
-  constexpr int64_t kBytes[kPackedKindCount] = {64, 32, 32, 288, 320, 384, 320, 544, 576, 576};
+  constexpr int64_t kBytes[kPackedKindCount] = {64, 32, 32, 288, 320, 384, 320, 352, 384, 448, 544};
   return kBytes[static_cast<int>(kind)];
 }
 
@@ -135,6 +140,12 @@ struct KvStoreArgs {
 };
 using KvStoreFn = void (*)(const KvStoreArgs& args);
 
+// What an online softmax carries from key to key.
+struct SoftmaxState {
+  float max;  // m below
+  float sum;  // l below
+};
+
 // One token's query heads that share one KV head, over keys [begin, end) of its sequence:
 //   out[h] = sum_j softmax_j(cap(scale * q[h].k_j)) v_j,  cap(s) = softcap * tanh(s / softcap) or s
 // by online softmax, block after block in ascending order, scores kept for one block only:
@@ -154,6 +165,9 @@ struct AttentionArgs {
   float scale;
   float softcap;  // 0: none
   float* out;     // [heads, head_dim]
+  // Null, or [heads]: `out` is then left as o, not divided by l, and m and l are stored here, so
+  // that spans of a long context can be computed apart and joined.
+  SoftmaxState* partial = nullptr;
 };
 using AttentionFn = void (*)(const AttentionArgs& args);
 

@@ -25,8 +25,8 @@ constexpr int8_t kCodebook[16] = {-127, -90, -60, -40, -25, -12, -5, -1,
                                   0,    3,   8,   17,  33,  56,  88, 127};
 
 constexpr std::string_view kKindNames[kPackedKindCount] = {
-    "f32",      "f16",           "bf16",   "u4 s32",   "u4 s32 m",
-    "u4 s16 m", "codebook4 s32", "u8 s32", "u8 s32 m", "u8 s16"};
+    "f32",           "f16",    "bf16",     "u4 s32", "u4 s32 m", "u4 s16 m",
+    "codebook4 s32", "u5 s32", "u5 s32 m", "u6 s16", "u8 s32"};
 constexpr std::string_view kKvNames[kKvTypeCount] = {"f32", "f16", "bf16"};
 
 // The same numbers on every run (Knuth's 64-bit linear congruential generator).

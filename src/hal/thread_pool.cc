@@ -74,7 +74,7 @@ bool SpinUntil(SpinMode mode, Done done) {
 
 // CPUs in the order in which workers take them: one hardware thread of each performance core, then
 // their siblings, then the efficiency cores; within these node by node.
-std::vector<int> PlacementOrder(const Topology& topology) {
+std::vector<CpuCore> PlacementOrder(const Topology& topology) {
   std::vector<std::pair<int, CpuCore>> ranked;
   for (const CpuCore& core : topology.cores) {
     const int slow = IsPerformanceCore(topology, core) ? 0 : 2;
@@ -83,20 +83,30 @@ std::vector<int> PlacementOrder(const Topology& topology) {
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first, a.second.node) < std::pair(b.first, b.second.node);
   });
-  std::vector<int> order;
+  std::vector<CpuCore> order;
   for (const auto& [rank, core] : ranked)
-    order.push_back(core.cpu);
+    order.push_back(core);
   return order;
 }
 
 // The CPUs that one worker may run on; empty: as the system likes.
 std::vector<int> PlacementOf(const Topology& topology, int threads, int worker) {
-  const std::vector<int> order = PlacementOrder(topology);
+  const std::vector<CpuCore> order = PlacementOrder(topology);
   const int performance_cores = DefaultThreadCount({topology.cores, 0, 0, {}});
   if (static_cast<size_t>(threads) > order.size())
     return {};
-  if (threads >= performance_cores)
-    return {order[static_cast<size_t>(worker)]};
+  if (threads >= performance_cores) {
+    // The pool's CPUs on the worker's memory node, not one of its own: when another process takes a
+    // core, the system moves the worker to one where another worker sleeps. A worker tied to the
+    // lost core would hold up the run for the whole of the other process's time slice.
+    std::vector<int> shared;
+    for (int i = 0; i < threads; ++i) {
+      const CpuCore& core = order[static_cast<size_t>(i)];
+      if (core.node == order[static_cast<size_t>(worker)].node)
+        shared.push_back(core.cpu);
+    }
+    return shared;
+  }
   // A pool that leaves cores free shares the machine: pinned one to one, two such processes would
   // meet on the same first cores.
   std::vector<int> fast;

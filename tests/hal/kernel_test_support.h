@@ -23,7 +23,8 @@ using Bytes = std::vector<std::byte>;
 using Floats = std::vector<float>;
 
 inline constexpr const char* kKindNames[kPackedKindCount] = {
-    "F32", "F16", "BF16", "U4S32", "U4S32M", "U4S16M", "Codebook4S32", "U8S32", "U8S32M", "U8S16"};
+    "F32",          "F16",   "BF16",   "U4S32", "U4S32M", "U4S16M",
+    "Codebook4S32", "U5S32", "U5S32M", "U6S16", "U8S32"};
 
 // Spans both ends of int8, so that a kernel's signed products are tried at their limits.
 inline constexpr int8_t kTestCodebook[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -65,7 +66,17 @@ void StoreAs(std::byte* at, T value) {
 
 // Bytes of quants at the start of a k-block of a quantized kind.
 inline int64_t QuantBytes(PackedKind kind) {
-  return kind < PackedKind::kU8S32 ? 256 : 512;
+  switch (kind) {
+    case PackedKind::kU5S32:
+    case PackedKind::kU5S32M:
+      return 320;
+    case PackedKind::kU6S16:
+      return 384;
+    case PackedKind::kU8S32:
+      return 512;
+    default:
+      return 256;
+  }
 }
 
 // One weight of a packed panel: value = d * q + m.
@@ -88,14 +99,15 @@ inline PanelValue ScalesAt(PackedKind kind, const std::byte* block, int64_t r, i
       return {0, HalfAt(scales + r * 2), -8.0f * HalfAt(scales + r * 2)};
     case PackedKind::kU8S32:
       return {0, HalfAt(scales + r * 2), -128.0f * HalfAt(scales + r * 2)};
+    case PackedKind::kU5S32:
+      return {0, HalfAt(scales + r * 2), -16.0f * HalfAt(scales + r * 2)};
     case PackedKind::kU4S32M:
-    case PackedKind::kU8S32M:
+    case PackedKind::kU5S32M:
       return {0, HalfAt(scales + r * 2), HalfAt(scales + 32 + r * 2)};
     case PackedKind::kU4S16M:
       return {0, HalfAt(scales + group * 64 + r * 2), HalfAt(scales + group * 64 + 32 + r * 2)};
-    case PackedKind::kU8S16:
-      return {0, HalfAt(scales + group * 32 + r * 2),
-              -128.0f * HalfAt(scales + group * 32 + r * 2)};
+    case PackedKind::kU6S16:
+      return {0, HalfAt(scales + group * 32 + r * 2), -32.0f * HalfAt(scales + group * 32 + r * 2)};
     default:
       return {0, LoadAs<float>(scales + r * 4), 0.0f};
   }
@@ -114,6 +126,10 @@ inline PanelValue QuantizedAt(PackedKind kind, const std::byte* panel, int64_t r
   }
   const int pair = std::to_integer<int>(block[step % 4 * 64 + byte]);
   value.q = step < 4 ? pair % 16 : pair / 16;
+  if (QuantBytes(kind) == 320)
+    value.q += (std::to_integer<int>(block[256 + byte]) >> step) % 2 * 16;
+  if (QuantBytes(kind) == 384)
+    value.q += (std::to_integer<int>(block[256 + step / 4 * 64 + byte]) >> step % 4 * 2) % 4 * 16;
   if (kind == PackedKind::kCodebook4S32)
     value.q = codebook[value.q];
   return value;

@@ -58,9 +58,9 @@ void ExpectFailure(const KernelSet& set, const char* kernel) {
 
 TEST(SelfCheck, FindsABrokenMatrixProduct) {
   KernelSet set = BestSet();
-  set.gemm[static_cast<int>(PackedKind::kU8S16)] =
-      GemmWithOneWrongOutput<static_cast<int>(PackedKind::kU8S16)>;
-  ExpectFailure(set, "matrix product of u8 s16");
+  set.gemm[static_cast<int>(PackedKind::kU6S16)] =
+      GemmWithOneWrongOutput<static_cast<int>(PackedKind::kU6S16)>;
+  ExpectFailure(set, "matrix product of u6 s16");
   set = BestSet();
   set.gemm[static_cast<int>(PackedKind::kCodebook4S32)] =
       GemmWithOneWrongOutput<static_cast<int>(PackedKind::kCodebook4S32)>;

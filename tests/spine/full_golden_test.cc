@@ -132,22 +132,25 @@ TEST_P(FullGoldenTest, AgreesWithTransformers) {
 
 std::string CaseName(const testing::TestParamInfo<FullGoldenCase>& parameter) {
   const FullGoldenCase& entry = parameter.param;
+  if (std::string_view(entry.model) == kSmolLmDirectory)
+    return "SmolLM2Directory";
   return std::string(std::string_view(entry.model) == kGemma ? "Gemma3" : "SmolLM2") +
          (entry.precision == Precision::kReference ? "Reference" : "Fast");
 }
 
 // Reference: the order of sums alone differs. Fast: bounds for SmolLM2 are those the project set
 // itself on WikiText; Gemma's weights are of five formats down to 4 bits.
-INSTANTIATE_TEST_SUITE_P(Models, FullGoldenTest,
-                         testing::Values(FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz",
-                                                        Precision::kReference, 0.999, 1e-6},
-                                         FullGoldenCase{kGemma, "golden-gemma-3-270m.npz",
-                                                        Precision::kReference, 0.999, 1e-6},
-                                         FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz",
-                                                        Precision::kFast, 0.97, 2e-3},
-                                         FullGoldenCase{kGemma, "golden-gemma-3-270m.npz",
-                                                        Precision::kFast, 0.95, 1e-2}),
-                         CaseName);
+INSTANTIATE_TEST_SUITE_P(
+    Models, FullGoldenTest,
+    testing::Values(
+        FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz", Precision::kReference, 0.999,
+                       1e-6},
+        FullGoldenCase{kGemma, "golden-gemma-3-270m.npz", Precision::kReference, 0.999, 1e-6},
+        FullGoldenCase{kSmolLmDirectory, "golden-smollm2-135m-instruct.npz", Precision::kReference,
+                       0.999, 1e-6},
+        FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz", Precision::kFast, 0.97, 2e-3},
+        FullGoldenCase{kGemma, "golden-gemma-3-270m.npz", Precision::kFast, 0.95, 1e-2}),
+    CaseName);
 
 }  // namespace
 }  // namespace tenon

@@ -21,6 +21,8 @@ namespace tenon {
 
 inline constexpr const char* kSmolLm = "smollm2-135m-instruct";
 inline constexpr const char* kGemma = "gemma-3-270m";
+// SmolLM2 as a Hugging Face directory in the store: the GGUF file's values in fp32.
+inline constexpr const char* kSmolLmDirectory = "smollm2-hf";
 
 // Null when the model is not in the store.
 inline std::unique_ptr<Model> LoadTestModel(const std::string& name, const LoadOptions& options) {

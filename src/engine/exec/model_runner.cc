@@ -32,7 +32,9 @@ Status TooLarge(std::string_view field, size_t found, int64_t limit) {
 
 ModelRunner::ModelRunner(Graph graph, const WeightSource& source, const KernelSet& kernels,
                          const RunnerOptions& options)
-    : source_(source), kernels_(kernels), options_(options), source_graph_(std::move(graph)) {}
+    : source_(source), kernels_(kernels), options_(options), source_graph_(std::move(graph)) {
+  options_.plan.max_context = options_.kv_tokens;
+}
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::Prepare(Graph graph, const WeightSource& source,
                                                           const KernelSet& kernels,
@@ -47,7 +49,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Prepare(Graph graph, const Wei
   TENON_RETURN_IF_ERROR(runner->PrepareKv());
   TENON_ASSIGN_OR_RETURN(runner->plan_,
                          ExecutionPlan::Compile(runner->optimized_graph_, source, runner->weights_,
-                                                runner->kernels_, options.plan));
+                                                runner->kernels_, runner->options_.plan));
   return runner;
 }
 
@@ -148,7 +150,7 @@ Status ModelRunner::CheckBatch(const Batch& batch) const {
   return {};
 }
 
-Result<std::span<const float>> ModelRunner::Step(const Batch& batch) {
+Result<std::span<const float>> ModelRunner::Step(const Batch& batch, StepOutputs outputs) {
   TENON_CHECK(pool_ != nullptr);
   TENON_RETURN_IF_ERROR(CheckBatch(batch));
   plan_.rotary().Compute(batch.positions, *pool_);
@@ -160,10 +162,17 @@ Result<std::span<const float>> ModelRunner::Step(const Batch& batch) {
                             batch,
                             *kv_,
                             plan_.rotary()};
-  for (const auto& step : plan_.steps())
-    TENON_RETURN_IF_ERROR(step->Run(context));
+  const bool hidden_only = outputs == StepOutputs::kHiddenOnly;
+  const size_t count = hidden_only ? plan_.hidden_steps() : plan_.steps().size();
+  for (size_t i = 0; i < count; ++i)
+    TENON_RETURN_IF_ERROR(plan_.steps()[i]->Run(context));
+  const size_t rows = batch.output_rows.size();
+  if (hidden_size() > 0)
+    hidden_ = {context.FloatRow(plan_.hidden(), 0), rows * static_cast<size_t>(hidden_size())};
+  if (hidden_only)
+    return std::span<const float>();
   return std::span<const float>(context.FloatRow(plan_.logits(), 0),
-                                batch.output_rows.size() * static_cast<size_t>(vocab_size()));
+                                rows * static_cast<size_t>(vocab_size()));
 }
 
 }  // namespace tenon

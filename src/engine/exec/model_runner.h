@@ -28,7 +28,8 @@ namespace tenon {
 struct RunnerOptions {
   PlanOptions plan;
   PassOptions passes;
-  int64_t kv_tokens = 4096;  // capacity of the KV pool, over all sequences; rounded up to blocks
+  // Capacity of the KV pool, over all sequences; rounded up to blocks. Sets plan.max_context.
+  int64_t kv_tokens = 4096;
 };
 
 // Bytes that Load reserves, and pages of the file that are resident for a moment while packing.
@@ -39,6 +40,10 @@ struct MemoryNeeds {
   int64_t load_transient = 0;
   int64_t total() const { return weights + kv + workspace + load_transient; }
 };
+
+// What a step is run for. Without logits the output head, a good part of a small model, is left
+// out.
+enum class StepOutputs : uint8_t { kLogits, kHiddenOnly };
 
 class ModelRunner {
  public:
@@ -55,8 +60,13 @@ class ModelRunner {
   // Runs the batch and writes its keys and values into the pool's blocks. The logits [R, vocab] are
   // valid until the next step. Fails, naming the field, when the batch is larger than the plan's
   // limits, or an index in it points outside; then no cache block was changed.
-  // REQUIRES: loaded.
-  Result<std::span<const float>> Step(const Batch& batch);
+  // With kHiddenOnly the result is empty. REQUIRES: loaded.
+  Result<std::span<const float>> Step(const Batch& batch,
+                                      StepOutputs outputs = StepOutputs::kLogits);
+
+  // The hidden states [R, hidden_size] after the final norm, of the last step's output rows; valid
+  // until the next step. Empty when the graph does not give them.
+  std::span<const float> hidden() const { return hidden_; }
 
   const Graph& source_graph() const { return source_graph_; }
   const Graph& optimized_graph() const { return optimized_graph_; }
@@ -66,6 +76,7 @@ class ModelRunner {
   const KvConfig& kv_config() const { return kv_config_; }
   KvPool& kv() { return *kv_; }
   int64_t vocab_size() const { return plan_.logits().columns; }
+  int64_t hidden_size() const { return plan_.hidden().columns; }
   int64_t weight_bytes() const { return weights_.bytes(); }
 
  private:
@@ -90,6 +101,7 @@ class ModelRunner {
   Buffer arena_;
   Buffer workspace_;
   Buffer worker_scratch_;
+  std::span<const float> hidden_;
 };
 
 }  // namespace tenon

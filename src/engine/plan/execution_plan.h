@@ -25,6 +25,7 @@ struct PlanOptions {
   int64_t max_tokens = 512;  // N: tokens in one step at most
   int64_t max_outputs = 32;  // R: rows of logits in one step at most
   KvType kv_type = KvType::kF16;
+  int64_t max_context = 4096;  // tokens of one sequence at most
 };
 
 class ExecutionPlan {
@@ -39,8 +40,12 @@ class ExecutionPlan {
 
   const std::vector<std::unique_ptr<PlanStep>>& steps() const { return steps_; }
   const PlanOptions& options() const { return options_; }
-  // The graph's output: F32 [R, columns].
+  // The graph's first output: F32 [R, columns].
   const Operand& logits() const { return logits_; }
+  // Its second output: the input of the output head, F32 [R, columns]; 0 columns without one. It is
+  // there after the first `hidden_steps()` steps.
+  const Operand& hidden() const { return hidden_; }
+  size_t hidden_steps() const { return hidden_steps_; }
   RotaryTables& rotary() { return rotary_; }
   const RotaryTables& rotary() const { return rotary_; }
 
@@ -63,6 +68,8 @@ class ExecutionPlan {
   MemoryPlan memory_;
   RotaryTables rotary_;
   Operand logits_;
+  Operand hidden_;
+  size_t hidden_steps_ = 0;
   int64_t workspace_bytes_ = 0;
   int64_t worker_scratch_bytes_ = 0;
 };

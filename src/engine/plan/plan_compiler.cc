@@ -46,7 +46,17 @@ Status PlanCompiler::Run() {
     plan_.steps_.push_back(std::move(step));
   }
   plan_.logits_ = OperandOf(in_.graph.outputs().front());
+  FindHidden();
   return {};
+}
+
+void PlanCompiler::FindHidden() {
+  if (in_.graph.outputs().size() < 2)
+    return;
+  const ValueId hidden = in_.graph.outputs()[1];
+  plan_.hidden_ = OperandOf(hidden);
+  const OpId producer = in_.graph.value(hidden).producer;
+  plan_.hidden_steps_ = producer.valid() ? producer.index() + 1 : plan_.steps_.size();
 }
 
 Operand PlanCompiler::OperandOf(ValueId id) const {
@@ -198,6 +208,7 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const AttentionAttrs&
   args.v = Input(op, 2);
   args.out = Output(op, 0);
   args.quantize = QuantizerFor(args.out);
+  args.max_context = plan_.options_.max_context;
   if (attrs.fused_rope) {
     const bool has_factors = op.inputs.size() > 4;
     args.rope = RopeKernel(attrs.rope);

@@ -23,6 +23,7 @@ class PlanCompiler {
 
  private:
   Status CheckWeights(const Op& op) const;
+  void FindHidden();
 
   using StepResult = Result<std::unique_ptr<PlanStep>>;
 

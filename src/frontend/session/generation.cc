@@ -1,14 +1,10 @@
 #include "frontend/session/generation.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "engine/exec/batch_builder.h"
 #include "engine/kv/sequence.h"
-#include "engine/sample/dry_breakers.h"
-#include "engine/sample/stop_matcher.h"
 
 namespace tenon {
 namespace {
@@ -19,13 +15,12 @@ using Clock = std::chrono::steady_clock;
 class Generator {
  public:
   Generator(Model& model, const GenerationRequest& request, const TextCallback& on_text,
-            Sampler sampler, StopMatcher stops)
+            Sampler sampler, Answer answer)
       : model_(model),
         request_(request),
         on_text_(on_text),
         sampler_(std::move(sampler)),
-        stops_(std::move(stops)),
-        detokenizer_(model.tokenizer()),
+        answer_(std::move(answer)),
         sequence_(model.runner().kv(), CacheScope{}) {}
 
   Result<GenerationResult> Run();
@@ -35,16 +30,12 @@ class Generator {
   Result<std::span<const float>> Decode(int32_t token);
   // Takes in a chosen token; true when the generation is over.
   bool Take(SampledToken sampled);
-  bool Emit(const StopMatcher::Output& output);
-  void EmitRest();
-  bool IsFull() const;
 
   Model& model_;
   const GenerationRequest& request_;
   const TextCallback& on_text_;
   Sampler sampler_;
-  StopMatcher stops_;
-  StreamingDetokenizer detokenizer_;
+  Answer answer_;
   Sequence sequence_;
   BatchBuilder builder_;
   GenerationResult result_;
@@ -83,49 +74,21 @@ Result<std::span<const float>> Generator::Decode(int32_t token) {
   return logits;
 }
 
-bool Generator::Emit(const StopMatcher::Output& output) {
-  result_.text += output.text;
-  if (!output.text.empty() && on_text_ && !on_text_(output.text)) {
-    result_.finish_reason = FinishReason::kCancelled;
-    return true;
-  }
-  if (output.stop.has_value())
-    result_.finish_reason = FinishReason::kStop;
-  return output.stop.has_value();
-}
-
-void Generator::EmitRest() {
-  const StopMatcher::Output output = stops_.Push(detokenizer_.Flush());
-  if (Emit(output))
-    return;
-  Emit({stops_.Flush(), std::nullopt});
-}
-
-bool Generator::IsFull() const {
-  const auto generated = static_cast<int64_t>(result_.token_ids.size());
-  if (request_.max_tokens >= 0 && generated >= request_.max_tokens)
-    return true;
-  return result_.prompt_tokens + generated >= model_.context_tokens();
-}
-
 bool Generator::Take(SampledToken sampled) {
   const int32_t token = sampled.token;
   sampler_.Accept(token);
-  const bool is_end = std::ranges::count(model_.tokenizer().stop_ids(), token) > 0;
-  if (is_end && request_.end_tokens == EndTokens::kStop) {
-    EmitRest();
-    result_.finish_reason = FinishReason::kStop;
-    return true;
+  const Answer::Piece piece = answer_.Take(token);
+  if (piece.token == Answer::Token::kPart) {
+    result_.token_ids.push_back(token);
+    if (request_.sampling.logprobs > 0)
+      result_.sampled.push_back(std::move(sampled));
   }
-  result_.token_ids.push_back(token);
-  if (request_.sampling.logprobs > 0)
-    result_.sampled.push_back(std::move(sampled));
-  if (Emit(stops_.Push(detokenizer_.Push(token))))
-    return true;
-  if (!IsFull())
-    return false;
-  result_.finish_reason = FinishReason::kLength;
-  EmitRest();
+  result_.text += piece.text;
+  if (piece.finish.has_value())
+    result_.finish_reason = *piece.finish;
+  if (piece.text.empty() || !on_text_ || on_text_(piece.text))
+    return piece.finish.has_value();
+  result_.finish_reason = FinishReason::kCancelled;
   return true;
 }
 
@@ -133,7 +96,6 @@ Result<GenerationResult> Generator::Run() {
   result_.prompt_tokens = static_cast<int64_t>(request_.prompt.size());
   result_.finish_reason = FinishReason::kLength;
   const auto start = Clock::now();
-  TENON_RETURN_IF_ERROR(sampler_.AcceptPrompt(request_.prompt));
   TENON_ASSIGN_OR_RETURN(std::span<const float> logits, Prefill());
   auto first = start;
   while (request_.max_tokens != 0) {
@@ -152,55 +114,16 @@ Result<GenerationResult> Generator::Run() {
   return std::move(result_);
 }
 
-Status CheckFits(const Model& model, const GenerationRequest& request) {
-  const auto prompt = static_cast<int64_t>(request.prompt.size());
-  if (prompt == 0)
-    return InvalidArgument("the prompt has no tokens", "prompt");
-  if (prompt >= model.context_tokens()) {
-    return InvalidArgument(
-        fmt::format("the prompt has {} tokens and the context {}: no room for an answer", prompt,
-                    model.context_tokens()),
-        "prompt");
-  }
-  return {};
-}
-
-Result<Sampler> CreateSampler(Model& model, const SamplingParams& params) {
-  DryBreakers breakers;
-  if (params.dry_multiplier > 0.0F) {
-    const Tokenizer& tokenizer = model.tokenizer();
-    TokenTexts texts;
-    texts.vocab_size = tokenizer.vocab_size();
-    texts.bytes = [&](int32_t id) { return tokenizer.TokenBytes(id, SpecialText::kPlain); };
-    texts.tokenize = [&](std::string_view text) {
-      return tokenizer.Encode(text, SpecialText::kPlain, AddSpecial::kNone);
-    };
-    breakers = FindDryBreakers(params.dry_sequence_breakers, texts);
-  }
-  return Sampler::Create(params, static_cast<int32_t>(model.runner().vocab_size()),
-                         std::move(breakers));
-}
-
 }  // namespace
-
-std::string_view FinishReasonName(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-  }
-  return "";
-}
 
 Result<GenerationResult> Generate(Model& model, const GenerationRequest& request,
                                   const TextCallback& on_text) {
-  TENON_RETURN_IF_ERROR(CheckFits(model, request));
-  TENON_ASSIGN_OR_RETURN(Sampler sampler, CreateSampler(model, request.sampling));
-  TENON_ASSIGN_OR_RETURN(StopMatcher stops, StopMatcher::Create(request.stop));
-  Generator generator(model, request, on_text, std::move(sampler), std::move(stops));
+  TENON_RETURN_IF_ERROR(CheckPrompt(model, request.prompt));
+  TENON_ASSIGN_OR_RETURN(Sampler sampler, CreateSampler(model, request.sampling, request.prompt));
+  TENON_ASSIGN_OR_RETURN(Answer answer,
+                         Answer::Create(model, static_cast<int64_t>(request.prompt.size()),
+                                        {request.stop, request.end_tokens, request.max_tokens}));
+  Generator generator(model, request, on_text, std::move(sampler), std::move(answer));
   return generator.Run();
 }
 

@@ -12,11 +12,10 @@
 #include "base/result.h"
 #include "engine/sample/sampler.h"
 #include "engine/sample/sampling_params.h"
+#include "frontend/session/answer.h"
 #include "frontend/session/model.h"
 
 namespace tenon {
-
-enum class EndTokens : uint8_t { kStop, kIgnore };
 
 struct GenerationRequest {
   std::vector<int32_t> prompt;
@@ -25,13 +24,6 @@ struct GenerationRequest {
   EndTokens end_tokens = EndTokens::kStop;
   int64_t max_tokens = -1;  // -1: until an end token, a stop or the context's limit
 };
-
-enum class FinishReason : uint8_t {
-  kStop,       // an end token or a stop string
-  kLength,     // max_tokens, or the context is full
-  kCancelled,  // the callback said so
-};
-std::string_view FinishReasonName(FinishReason reason);
 
 struct GenerationResult {
   std::string text;

@@ -24,13 +24,13 @@ Status SourceWeights::ReadAt(std::string_view name, uint64_t offset,
         fmt::format("bytes {}..{} of a tensor of {}", offset, offset + out.size(), tensor->bytes),
         std::string(name));
   }
-  return source_.files[tensor->file].ReadAt(tensor->offset + offset, out);
+  return source_.ReadAt(*tensor, offset, out);
 }
 
 void SourceWeights::Release(std::string_view name, uint64_t offset, uint64_t count) const {
   const TensorInfo* tensor = source_.Find(name);
   if (tensor != nullptr)
-    source_.files[tensor->file].Release(tensor->offset + offset, count);
+    source_.Release(*tensor, offset, count);
 }
 
 void SourceWeights::ReleaseAll() const {

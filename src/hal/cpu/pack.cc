@@ -59,13 +59,9 @@ void Decode(const BlockQ4_1& block, int, RowBlock* out) {
   out->m[0] = block.m;
 }
 
-// d * (q - 16) = d * ((q + 112) - 128).
 void Decode(const BlockQ5_0& block, int, RowBlock* out) {
   LowThenHighNibbles(block.qs, out->q);
   AddFifthBits(block.qh, out->q);
-  for (uint8_t& q : out->q) {
-    q = static_cast<uint8_t>(q + 112);
-  }
   out->d[0] = block.d;
 }
 
@@ -145,15 +141,14 @@ void Decode(const BlockQ5_K& block, int part, RowBlock* out) {
   DecodeScaleMin(block.d, block.dmin, ScaleMinQ4_K(block.scales, part), out);
 }
 
-// d * sc * (q - 32) = d * sc * ((q + 96) - 128).
 void Decode(const BlockQ6_K& block, int part, RowBlock* out) {
   const int half = part / 4;
   const int s = part % 4;
   const uint8_t* low = block.ql + half * 64 + s % 2 * 32;
   const uint8_t* high = block.qh + half * 32;
   for (int j = 0; j < kBlockValues; ++j) {
-    const int q = ((low[j] >> (s / 2 * 4)) & 15) | ((high[j] >> (s * 2)) & 3) << 4;
-    out->q[j] = static_cast<uint8_t>(q + 96);
+    out->q[j] =
+        static_cast<uint8_t>(((low[j] >> (s / 2 * 4)) & 15) | ((high[j] >> (s * 2)) & 3) << 4);
   }
   const float d = F16ToF32(block.d);
   for (int g = 0; g < 2; ++g) {
@@ -176,14 +171,36 @@ void Decode(const BlockMXFP4& block, int, RowBlock* out) {
   out->codebook_d = ScaleMXFP4(block.e);
 }
 
+constexpr uint32_t kLowNibbles = 0x0f0f0f0f;
+
+// The bits above the nibbles of row r, four values (a step) in a word.
+template <int kHighBits>
+void StoreHighBits(const std::array<uint32_t, 8>& words, int64_t r, std::byte* block) {
+  std::array<uint32_t, kHighBits> planes = {};
+  for (int step = 0; step < 8; ++step) {
+    const HighBitsPlace place = PlaceOfHighBits(kHighBits, step);
+    const uint32_t bits = words[static_cast<size_t>(step)] & place.mask * 0x01010101u;
+    planes[static_cast<size_t>((place.offset - kHighBitsOffset) / 64)] |=
+        place.shift >= 0 ? bits >> place.shift : bits << -place.shift;
+  }
+  std::memcpy(block + kHighBitsOffset + r * 4, planes.data(), 4);
+  if constexpr (kHighBits == 2) {
+    std::memcpy(block + kHighBitsOffset + 64 + r * 4, &planes[1], 4);
+  }
+}
+
 // Quants of row r to their places in a k-block: a step's four values are one 32-bit word.
 template <PackedKind kKind>
 void StoreQuants(const uint8_t* q, int64_t r, std::byte* block) {
   std::array<uint32_t, 8> words;
   std::memcpy(words.data(), q, sizeof(words));
+  constexpr int kHighBits = LayoutOf(kKind).high_bits;
+  if constexpr (kHighBits > 0) {
+    StoreHighBits<kHighBits>(words, r, block);
+  }
   if constexpr (LayoutOf(kKind).nibbles) {
     for (size_t v = 0; v < 4; ++v) {
-      words[v] |= words[v + 4] << 4;
+      words[v] = (words[v] & kLowNibbles) | (words[v + 4] & kLowNibbles) << 4;
     }
   }
   constexpr size_t kVectors = LayoutOf(kKind).nibbles ? 4 : 8;
@@ -256,9 +273,9 @@ void PackRows(const PanelSource& source, std::byte* out) {
     case DType::kQ4_1:
       return PackQuantized<BlockQ4_1, PackedKind::kU4S32M>(source, out);
     case DType::kQ5_0:
-      return PackQuantized<BlockQ5_0, PackedKind::kU8S32>(source, out);
+      return PackQuantized<BlockQ5_0, PackedKind::kU5S32>(source, out);
     case DType::kQ5_1:
-      return PackQuantized<BlockQ5_1, PackedKind::kU8S32M>(source, out);
+      return PackQuantized<BlockQ5_1, PackedKind::kU5S32M>(source, out);
     case DType::kQ8_0:
       return PackQuantized<BlockQ8_0, PackedKind::kU8S32>(source, out);
     case DType::kQ2_K:
@@ -268,9 +285,9 @@ void PackRows(const PanelSource& source, std::byte* out) {
     case DType::kQ4_K:
       return PackQuantized<BlockQ4_K, PackedKind::kU4S32M>(source, out);
     case DType::kQ5_K:
-      return PackQuantized<BlockQ5_K, PackedKind::kU8S32M>(source, out);
+      return PackQuantized<BlockQ5_K, PackedKind::kU5S32M>(source, out);
     case DType::kQ6_K:
-      return PackQuantized<BlockQ6_K, PackedKind::kU8S16>(source, out);
+      return PackQuantized<BlockQ6_K, PackedKind::kU6S16>(source, out);
     case DType::kIQ4_NL:
       return PackQuantized<BlockIQ4_NL, PackedKind::kCodebook4S32>(source, out);
     case DType::kIQ4_XS:
@@ -310,13 +327,14 @@ PackedKind PackedKindFor(DType dtype) {
     case DType::kMXFP4:
       return PackedKind::kCodebook4S32;
     case DType::kQ8_0:
-    case DType::kQ5_0:
       return PackedKind::kU8S32;
+    case DType::kQ5_0:
+      return PackedKind::kU5S32;
     case DType::kQ5_1:
     case DType::kQ5_K:
-      return PackedKind::kU8S32M;
+      return PackedKind::kU5S32M;
     case DType::kQ6_K:
-      return PackedKind::kU8S16;
+      return PackedKind::kU6S16;
     case DType::kF32:
     case DType::kI32:
     case DType::kActI8:

@@ -5,8 +5,30 @@
 #include <algorithm>
 
 #include "engine/exec/steps/activation_group.h"
+#include "hal/cpu/exp_poly.h"
 
 namespace tenon {
+namespace {
+
+// Adds a later span's outputs [heads, head_dim] and states to those of the spans before it. Plain
+// products and sums, which every machine rounds alike.
+void JoinSpans(const float* next, const SoftmaxState* next_states, int64_t heads, int64_t head_dim,
+               float* out, SoftmaxState* states) {
+  for (int64_t head = 0; head < heads; ++head) {
+    const SoftmaxState other = next_states[head];
+    SoftmaxState& state = states[head];
+    const float max = std::max(state.max, other.max);
+    const float keep = ExpScalar(state.max - max);
+    const float add = ExpScalar(other.max - max);
+    state = {max, state.sum * keep + other.sum * add};
+    float* sums = out + head * head_dim;
+    const float* others = next + head * head_dim;
+    for (int64_t d = 0; d < head_dim; ++d)
+      sums[d] = sums[d] * keep + others[d] * add;
+  }
+}
+
+}  // namespace
 
 std::string AttentionStep::Describe() const {
   return fmt::format("attention {} heads over {} kv heads of {}{}{}{}", args_.attrs.heads,
@@ -16,9 +38,20 @@ std::string AttentionStep::Describe() const {
                      args_.quantize != nullptr ? " -> int8" : "");
 }
 
+// One span's result: outputs and softmax states of a group of heads.
+int64_t AttentionStep::SpanFloats() const {
+  return GroupValues() + 2 * GroupHeads();
+}
+
+int64_t AttentionStep::WorkspaceBytes(int64_t tokens) const {
+  const int64_t items = std::min(tokens * args_.attrs.kv_heads, kFewItems);
+  const int64_t spans = (args_.max_context + kSpanTokens - 1) / kSpanTokens;
+  return items * spans * SpanFloats() * static_cast<int64_t>(sizeof(float));
+}
+
 int64_t AttentionStep::WorkerScratchBytes() const {
-  // Rotated queries of one KV head's group (or one rotated key), and their outputs.
-  return 2 * GroupHeads() * args_.attrs.head_dim * static_cast<int64_t>(sizeof(float));
+  // Rotated queries of one KV head's group (or one rotated key), and the results of two spans.
+  return (GroupValues() + 2 * SpanFloats()) * static_cast<int64_t>(sizeof(float));
 }
 
 Status AttentionStep::Run(const StepContext& context) const {
@@ -28,13 +61,30 @@ Status AttentionStep::Run(const StepContext& context) const {
     for (int64_t row = begin; row < end; ++row)
       StoreToken(context, row, reinterpret_cast<float*>(context.Scratch(worker)));
   });
-  context.pool.ParallelFor(rows * kv_heads, 1, [&](int64_t begin, int64_t end, int worker) {
+  const int64_t items = rows * kv_heads;
+  if (items <= kFewItems) {
+    AttendShared(context, items);
+    return {};
+  }
+  context.pool.ParallelFor(items, 1, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t item = begin; item < end; ++item) {
-      AttendHead(context, item / kv_heads, item % kv_heads,
-                 reinterpret_cast<float*>(context.Scratch(worker)));
+      AttendAll(context, ItemAt(context, item), reinterpret_cast<float*>(context.Scratch(worker)));
     }
   });
   return {};
+}
+
+AttentionStep::Item AttentionStep::ItemAt(const StepContext& context, int64_t index) const {
+  Item item;
+  // Head by head, so that the next row finds the head's keys in the cache; last rows first, as
+  // those of a prompt see the most keys and the longest work should not be begun last.
+  const int64_t rows = context.RowCount(Symbol::kTokens);
+  item.row = rows - 1 - index % rows;
+  item.kv_head = index / rows;
+  item.end = context.batch.positions[static_cast<size_t>(item.row)] + 1;
+  const int64_t window = args_.attrs.window;
+  item.begin = window > 0 ? std::max<int64_t>(0, item.end - window) : 0;
+  return item;
 }
 
 const float* AttentionStep::Rotated(const StepContext& context, const float* x, int64_t heads,
@@ -71,30 +121,95 @@ void AttentionStep::StoreToken(const StepContext& context, int64_t row, float* s
   }
 }
 
-void AttentionStep::AttendHead(const StepContext& context, int64_t row, int64_t kv_head,
-                               float* scratch) const {
+// The item's span number `span` from its first one: undivided outputs [GroupValues()] and states.
+void AttentionStep::AttendSpan(const StepContext& context, const Item& item, int64_t span,
+                               float* scratch, float* out, SoftmaxState* states) const {
   const Batch& batch = context.batch;
-  const size_t index = static_cast<size_t>(row);
-  const int64_t heads = GroupHeads();
-  const int64_t values = heads * args_.attrs.head_dim;
+  const size_t index = static_cast<size_t>(item.row);
+  const int64_t start = (item.first_span() + span) * kSpanTokens;
   AttentionArgs attend;
   attend.query =
-      Rotated(context, context.FloatRow(args_.q, row) + kv_head * values, heads, row, scratch);
-  attend.heads = heads;
+      Rotated(context, context.FloatRow(args_.q, item.row) + item.kv_head * GroupValues(),
+              GroupHeads(), item.row, scratch);
+  attend.heads = GroupHeads();
   attend.head_dim = args_.attrs.head_dim;
-  attend.keys = context.kv.KeyBase(Layer(), static_cast<int32_t>(kv_head));
-  attend.values = context.kv.ValueBase(Layer(), static_cast<int32_t>(kv_head));
+  attend.keys = context.kv.KeyBase(Layer(), static_cast<int32_t>(item.kv_head));
+  attend.values = context.kv.ValueBase(Layer(), static_cast<int32_t>(item.kv_head));
   attend.block_stride = context.kv.block_stride();
   attend.block_table = batch.block_tables[static_cast<size_t>(batch.sequences[index])].data();
-  attend.end = batch.positions[index] + 1;
-  attend.begin = args_.attrs.window > 0 ? std::max<int64_t>(0, attend.end - args_.attrs.window) : 0;
+  attend.begin = std::max(item.begin, start);
+  attend.end = std::min(item.end, start + kSpanTokens);
   attend.scale = args_.attrs.scale;
   attend.softcap = args_.attrs.softcap;
-  const bool direct = args_.quantize == nullptr;
-  attend.out = direct ? context.FloatRow(args_.out, row) + kv_head * values : scratch + values;
+  attend.out = out;
+  attend.partial = states;
   args_.attend(attend);
-  if (!direct)
-    StoreOutput(context, row, kv_head, attend.out);
+}
+
+void AttentionStep::AttendAll(const StepContext& context, const Item& item, float* scratch) const {
+  float* out = scratch + GroupValues();
+  auto* states = reinterpret_cast<SoftmaxState*>(out + GroupValues());
+  float* next = out + SpanFloats();
+  auto* next_states = reinterpret_cast<SoftmaxState*>(next + GroupValues());
+  AttendSpan(context, item, 0, scratch, out, states);
+  for (int64_t span = 1; span < item.span_count(); ++span) {
+    AttendSpan(context, item, span, scratch, next, next_states);
+    JoinSpans(next, next_states, GroupHeads(), args_.attrs.head_dim, out, states);
+  }
+  StoreResult(context, item, states, out);
+}
+
+// Workers share the spans of all items; then each item's results are joined.
+void AttentionStep::AttendShared(const StepContext& context, int64_t items) const {
+  int64_t spans = 0;
+  for (int64_t i = 0; i < items; ++i)
+    spans = std::max(spans, ItemAt(context, i).span_count());
+  float* results = reinterpret_cast<float*>(context.workspace);
+  const auto result = [&](int64_t item, int64_t span) {
+    return results + (item * spans + span) * SpanFloats();
+  };
+  const auto states = [&](float* out) {
+    return reinterpret_cast<SoftmaxState*>(out + GroupValues());
+  };
+  context.pool.ParallelFor(items * spans, 1, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Item item = ItemAt(context, i / spans);
+      float* out = result(i / spans, i % spans);
+      if (i % spans < item.span_count())
+        AttendSpan(context, item, i % spans, reinterpret_cast<float*>(context.Scratch(worker)), out,
+                   states(out));
+    }
+  });
+  // Joining is a microsecond for an item of some thousand tokens: with few spans not worth waking
+  // anybody.
+  context.pool.ParallelFor(
+      items, std::max<int64_t>(1, 32 / spans), [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          const Item item = ItemAt(context, i);
+          float* out = result(i, 0);
+          for (int64_t span = 1; span < item.span_count(); ++span) {
+            float* next = result(i, span);
+            JoinSpans(next, states(next), GroupHeads(), args_.attrs.head_dim, out, states(out));
+          }
+          StoreResult(context, item, states(out), out);
+        }
+      });
+}
+
+// Divides by the sums of the softmax, in place, and writes the step's output.
+void AttentionStep::StoreResult(const StepContext& context, const Item& item,
+                                const SoftmaxState* states, float* values) const {
+  const int64_t head_dim = args_.attrs.head_dim;
+  for (int64_t head = 0; head < GroupHeads(); ++head) {
+    const float inverse = 1.0F / states[head].sum;
+    for (int64_t d = 0; d < head_dim; ++d)
+      values[head * head_dim + d] *= inverse;
+  }
+  if (args_.quantize == nullptr)
+    std::copy_n(values, GroupValues(),
+                context.FloatRow(args_.out, item.row) + item.kv_head * GroupValues());
+  else
+    StoreOutput(context, item.row, item.kv_head, values);
 }
 
 void AttentionStep::StoreOutput(const StepContext& context, int64_t row, int64_t kv_head,

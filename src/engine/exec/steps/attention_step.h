@@ -1,7 +1,10 @@
 // AttentionStep: rotates queries and keys (when fused), writes keys and values into the paged
 // cache, then lets every token attend over its sequence's blocks.
 //
-// Two parallel passes with a barrier between them: tokens of one step see each other's keys.
+// Two parallel passes with a barrier between them: tokens of one step see each other's keys. A
+// sequence's keys are visited in spans of kSpanTokens from position 0, each with a softmax of its
+// own, joined in ascending order. Where spans end depends on nothing but the position, so it is all
+// the same whether one worker visits them in turn (prefill) or several share them (decode).
 // Source: graph op `attention` (graph/ops/attrs.h).
 #pragma once
 
@@ -20,6 +23,7 @@ class AttentionStep final : public PlanStep {
     RopeFn rope = nullptr;             // with fused_rope
     int rotary_table = 0;              // with fused_rope
     QuantizeRowFn quantize = nullptr;  // when out is kActI8
+    int64_t max_context = 0;           // tokens of the longest sequence
     Operand q;
     Operand k;
     Operand v;
@@ -28,18 +32,42 @@ class AttentionStep final : public PlanStep {
   AttentionStep(std::string name, const Args& args) : PlanStep(std::move(name)), args_(args) {}
 
   std::string Describe() const override;
+  int64_t WorkspaceBytes(int64_t tokens) const override;
   int64_t WorkerScratchBytes() const override;
   Status Run(const StepContext& context) const override;
 
  private:
+  // One token's query heads that share a KV head, and the spans that hold the keys it sees.
+  struct Item {
+    int64_t row = 0;
+    int64_t kv_head = 0;
+    int64_t begin = 0;  // keys
+    int64_t end = 0;
+    int64_t first_span() const { return begin / kSpanTokens; }
+    int64_t span_count() const { return (end - 1) / kSpanTokens - first_span() + 1; }
+  };
+  // Keys of a span: on one side little enough that a short context still makes work for all, on the
+  // other enough (some microseconds) to be worth joining.
+  static constexpr int64_t kSpanTokens = 256;
+  // With fewer items than this, workers share an item's spans.
+  static constexpr int64_t kFewItems = 32;
+
+  Item ItemAt(const StepContext& context, int64_t index) const;
+  void AttendSpan(const StepContext& context, const Item& item, int64_t span, float* scratch,
+                  float* out, SoftmaxState* states) const;
+  void AttendAll(const StepContext& context, const Item& item, float* scratch) const;
+  void AttendShared(const StepContext& context, int64_t items) const;
+  void StoreResult(const StepContext& context, const Item& item, const SoftmaxState* states,
+                   float* values) const;
+  int64_t SpanFloats() const;
   void StoreToken(const StepContext& context, int64_t row, float* scratch) const;
-  void AttendHead(const StepContext& context, int64_t row, int64_t kv_head, float* scratch) const;
   void StoreOutput(const StepContext& context, int64_t row, int64_t kv_head,
                    const float* values) const;
   const float* Rotated(const StepContext& context, const float* x, int64_t heads, int64_t row,
                        float* scratch) const;
   int32_t Layer() const { return static_cast<int32_t>(args_.attrs.layer); }
   int64_t GroupHeads() const { return args_.attrs.heads / args_.attrs.kv_heads; }
+  int64_t GroupValues() const { return GroupHeads() * args_.attrs.head_dim; }
 
   Args args_;
 };

@@ -18,7 +18,8 @@ constexpr int64_t kTileTokens = 64;
 constexpr int64_t kRangesPerWorker = 4;
 
 constexpr std::array<std::string_view, kPackedKindCount> kKindNames = {
-    "f32", "f16", "bf16", "u4s32", "u4s32m", "u4s16m", "codebook4s32", "u8s32", "u8s32m", "u8s16"};
+    "f32",          "f16",   "bf16",   "u4s32", "u4s32m", "u4s16m",
+    "codebook4s32", "u5s32", "u5s32m", "u6s16", "u8s32"};
 
 }  // namespace
 

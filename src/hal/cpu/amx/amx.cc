@@ -6,7 +6,8 @@ namespace tenon {
 constinit const KernelSet kAmxKernelSet = {
     .name = "amx",
     .gemm = {nullptr, nullptr, nullptr, amx::GemmU4S32, amx::GemmU4S32M, amx::GemmU4S16M,
-             amx::GemmCodebook4S32, amx::GemmU8S32, amx::GemmU8S32M, amx::GemmU8S16},
+             amx::GemmCodebook4S32, amx::GemmU5S32, amx::GemmU5S32M, amx::GemmU6S16,
+             amx::GemmU8S32},
     .quantize_row = nullptr,
     .rms_norm = nullptr,
     .add = nullptr,

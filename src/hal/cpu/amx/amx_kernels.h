@@ -10,8 +10,9 @@ void GemmU4S32(const GemmArgs& args);
 void GemmU4S32M(const GemmArgs& args);
 void GemmU4S16M(const GemmArgs& args);
 void GemmCodebook4S32(const GemmArgs& args);
+void GemmU5S32(const GemmArgs& args);
+void GemmU5S32M(const GemmArgs& args);
+void GemmU6S16(const GemmArgs& args);
 void GemmU8S32(const GemmArgs& args);
-void GemmU8S32M(const GemmArgs& args);
-void GemmU8S16(const GemmArgs& args);
 
 }  // namespace tenon::amx

@@ -175,14 +175,17 @@ void GemmU4S16M(const GemmArgs& args) {
 void GemmCodebook4S32(const GemmArgs& args) {
   Gemm<PackedKind::kCodebook4S32>(args, avx512vnni::GemmCodebook4S32);
 }
+void GemmU5S32(const GemmArgs& args) {
+  Gemm<PackedKind::kU5S32>(args, avx512vnni::GemmU5S32);
+}
+void GemmU5S32M(const GemmArgs& args) {
+  Gemm<PackedKind::kU5S32M>(args, avx512vnni::GemmU5S32M);
+}
+void GemmU6S16(const GemmArgs& args) {
+  Gemm<PackedKind::kU6S16>(args, avx512vnni::GemmU6S16);
+}
 void GemmU8S32(const GemmArgs& args) {
   Gemm<PackedKind::kU8S32>(args, avx512vnni::GemmU8S32);
-}
-void GemmU8S32M(const GemmArgs& args) {
-  Gemm<PackedKind::kU8S32M>(args, avx512vnni::GemmU8S32M);
-}
-void GemmU8S16(const GemmArgs& args) {
-  Gemm<PackedKind::kU8S16>(args, avx512vnni::GemmU8S16);
 }
 
 }  // namespace tenon::amx

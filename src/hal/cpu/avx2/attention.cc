@@ -1,8 +1,10 @@
 // Attention over a paged KV cache, and the writes to it.
 //
 // Scores: keys lie transposed, so the 32 keys of a block are four vectors and q[d] is broadcast.
-// Values: lanes are head_dim, p[j] is broadcast. Two query heads share what is loaded: that gives
-// eight independent chains of fma, as many as two units with a latency of four need.
+// Values: lanes are head_dim, p[j] is broadcast. Two or three query heads share what is loaded and
+// widened: that gives the eight independent chains of fma that two units with a latency of four
+// need. A block is as long as a page, where the hardware's prefetch ends: the next block is asked
+// for by the loops over this one.
 #include "hal/cpu/avx2/avx2_kernels.h"
 #include "hal/cpu/avx2/vector_math.h"
 #include "hal/cpu/scalar_half.h"
@@ -55,15 +57,27 @@ struct BlockSpan {
   const std::byte* values;
   int64_t first;
   int64_t last;
+  int64_t next;  // bytes from this block to the one that is read after it
 };
+
+// The cache line at `at`, and the one after it where a step reads two.
+template <KvType kType>
+[[gnu::always_inline]] inline void Prefetch(const std::byte* at) {
+  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+  if constexpr (kType == KvType::kF32) {
+    _mm_prefetch(reinterpret_cast<const char*>(at + 64), _MM_HINT_T0);
+  }
+}
 
 BlockSpan SpanOf(const AttentionArgs& args, int64_t block) {
   const int64_t start = block * kKvBlockTokens;
   const int64_t offset = args.block_table[block] * args.block_stride;
   const int64_t first = args.begin > start ? args.begin - start : 0;
   const int64_t left = args.end - start;
+  const int64_t after = left > kKvBlockTokens ? block + 1 : block;
   return {args.keys + offset, args.values + offset, first,
-          left < kKvBlockTokens ? left : kKvBlockTokens};
+          left < kKvBlockTokens ? left : kKvBlockTokens,
+          (args.block_table[after] - args.block_table[block]) * args.block_stride};
 }
 
 // The running state of the online softmax of kHeads heads.
@@ -78,8 +92,9 @@ struct HeadState {
 
 // Dot products with all 32 keys of a block; slots outside the span hold anything.
 template <KvType kType, int kHeads>
-void Scores(const AttentionArgs& args, const float* query, const std::byte* keys,
+void Scores(const AttentionArgs& args, const float* query, const BlockSpan& span,
             __m256 (*scores)[kKeyVectors]) {
+  const std::byte* keys = span.keys;
   __m256 acc[kHeads][kKeyVectors];
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
@@ -89,10 +104,11 @@ void Scores(const AttentionArgs& args, const float* query, const std::byte* keys
     }
   }
   for (int64_t d = 0; d < args.head_dim; ++d) {
+    Prefetch<kType>(keys + span.next + d * kKvBlockTokens * KvTypeBytes(kType));
 #pragma GCC unroll 4
     for (int v = 0; v < kKeyVectors; ++v) {
       const __m256 key = LoadKv<kType>(keys, d * kKvBlockTokens + v * kLanes);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int h = 0; h < kHeads; ++h) {
         const __m256 q = _mm256_broadcast_ss(query + h * args.head_dim + d);
         acc[h][v] = _mm256_fmadd_ps(q, key, acc[h][v]);
@@ -160,10 +176,11 @@ void AddValues(const BlockSpan& span, int64_t head_dim, int64_t d, HeadState<kHe
     }
   }
   for (int64_t j = span.first; j < span.last; ++j) {
+    Prefetch<kType>(span.values + span.next + (j * head_dim + d) * KvTypeBytes(kType));
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const __m256 value = LoadKv<kType>(span.values, j * head_dim + d + v * kLanes);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int h = 0; h < kHeads; ++h) {
         const __m256 p = _mm256_broadcast_ss(state->p[h] + j);
         acc[h][v] = _mm256_fmadd_ps(p, value, acc[h][v]);
@@ -183,7 +200,7 @@ template <KvType kType, int kHeads>
 void AddBlock(const AttentionArgs& args, const float* query, const BlockSpan& span,
               HeadState<kHeads>* state) {
   __m256 dots[kHeads][kKeyVectors];
-  Scores<kType, kHeads>(args, query, span.keys, dots);
+  Scores<kType, kHeads>(args, query, span, dots);
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
     Softmax<kHeads>(args, span, dots[h], h, state);
@@ -213,7 +230,10 @@ void AttendHeads(const AttentionArgs& args, int64_t head) {
   }
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
-    const __m256 inverse = _mm256_set1_ps(1.0f / state.sum[h]);
+    if (args.partial != nullptr) {
+      args.partial[head + h] = {state.max[h], state.sum[h]};
+    }
+    const __m256 inverse = _mm256_set1_ps(args.partial == nullptr ? 1.0f / state.sum[h] : 1.0f);
     float* out = args.out + (head + h) * args.head_dim;
     for (int64_t d = 0; d < args.head_dim; d += kLanes) {
       _mm256_storeu_ps(out + d, _mm256_mul_ps(_mm256_load_ps(state.out[h] + d), inverse));
@@ -224,6 +244,9 @@ void AttendHeads(const AttentionArgs& args, int64_t head) {
 template <KvType kType>
 void Attention(const AttentionArgs& args) {
   int64_t head = 0;
+  for (int64_t left = args.heads; left > 4 || left == 3; left -= 3, head += 3) {
+    AttendHeads<kType, 3>(args, head);
+  }
   for (; head + 2 <= args.heads; head += 2) {
     AttendHeads<kType, 2>(args, head);
   }

@@ -5,8 +5,8 @@ namespace tenon {
 constinit const KernelSet kAvx2KernelSet = {
     .name = "avx2",
     .gemm = {avx2::GemmF32, avx2::GemmF16, avx2::GemmBF16, avx2::GemmU4S32, avx2::GemmU4S32M,
-             avx2::GemmU4S16M, avx2::GemmCodebook4S32, avx2::GemmU8S32, avx2::GemmU8S32M,
-             avx2::GemmU8S16},
+             avx2::GemmU4S16M, avx2::GemmCodebook4S32, avx2::GemmU5S32, avx2::GemmU5S32M,
+             avx2::GemmU6S16, avx2::GemmU8S32},
     .quantize_row = avx2::QuantizeRow,
     .rms_norm = avx2::RmsNorm,
     .add = avx2::Add,

@@ -53,6 +53,9 @@ void FloatGemm(const GemmArgs& args) {
   for (; token + 6 <= args.tokens; token += 6) {
     Tile<kKind, 6>(args, token);
   }
+  for (; token + 4 <= args.tokens; token += 4) {
+    Tile<kKind, 4>(args, token);
+  }
   for (; token + 2 <= args.tokens; token += 2) {
     Tile<kKind, 2>(args, token);
   }

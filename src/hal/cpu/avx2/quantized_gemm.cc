@@ -49,13 +49,29 @@ struct DotArgs {
   __m256i codebook;
 };
 
-// Four steps of 2 * 15 * 127 each add up to 15240: one widening for a group.
-template <int kGroup, int kTokens>
+// The values of step `step` of group kGroup of a kind with kHighBits above the nibble.
+template <int kGroup, int kHighBits>
+[[gnu::always_inline]] inline __m256i Values(const std::byte* weights, int step) {
+  const __m256i low = Nibbles<kGroup>(weights, step);
+  if constexpr (kHighBits == 0) {
+    return low;
+  }
+  const HighBitsPlace place = PlaceOfHighBits(kHighBits, kGroup * kSteps + step);
+  const __m256i bits = LoadVector(weights + place.offset);
+  const __m256i shifted = place.shift >= 0 ? _mm256_slli_epi16(bits, place.shift)
+                                           : _mm256_srli_epi16(bits, -place.shift);
+  const __m256i mask = _mm256_set1_epi8(static_cast<char>(place.mask));
+  return _mm256_or_si256(low, _mm256_and_si256(shifted, mask));
+}
+
+// Four steps of 2 * 15 * 127 each add up to 15240, with a fifth bit to 31496: one widening for a
+// group.
+template <int kGroup, int kHighBits, int kTokens>
 [[gnu::always_inline]] inline void DotU4(const DotArgs<kTokens>& args, __m256i* dots) {
   __m256i sums[kTokens];
 #pragma GCC unroll 4
   for (int step = 0; step < kSteps; ++step) {
-    const __m256i w = Nibbles<kGroup>(args.weights, step);
+    const __m256i w = Values<kGroup, kHighBits>(args.weights, step);
 #pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) {
       const __m256i x = BroadcastStep(args.q[t] + args.offset, step);
@@ -67,6 +83,26 @@ template <int kGroup, int kTokens>
 #pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
     dots[t] = _mm256_madd_epi16(sums[t], _mm256_set1_epi16(1));
+  }
+}
+
+// Two steps of 2 * 63 * 127 each add up to 32004: two widenings.
+template <int kGroup, int kTokens>
+[[gnu::always_inline]] inline void DotU6(const DotArgs<kTokens>& args, __m256i* dots) {
+#pragma GCC unroll 2
+  for (int pair = 0; pair < kSteps; pair += 2) {
+    const __m256i first = Values<kGroup, 2>(args.weights, pair);
+    const __m256i second = Values<kGroup, 2>(args.weights, pair + 1);
+#pragma GCC unroll 8
+    for (int t = 0; t < kTokens; ++t) {
+      const std::byte* q = args.q[t] + args.offset;
+      const __m256i sum =
+          _mm256_add_epi16(_mm256_maddubs_epi16(first, BroadcastStep(q, pair)),
+                           _mm256_maddubs_epi16(second, BroadcastStep(q, pair + 1)));
+      const __m256i wide = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+      dots[t] = pair == 0 ? wide : _mm256_add_epi32(dots[t], wide);
+      KeepInRegister(dots[t]);
+    }
   }
 }
 
@@ -156,8 +192,10 @@ template <PackedKind kKind, int kGroup, int kTokens>
                                 codebook};
   if constexpr (kLayout.codebook) {
     DotCodebook<kGroup>(dot, dots);
+  } else if constexpr (kLayout.high_bits == 2) {
+    DotU6<kGroup>(dot, dots);
   } else if constexpr (kLayout.nibbles) {
-    DotU4<kGroup>(dot, dots);
+    DotU4<kGroup, kLayout.high_bits>(dot, dots);
   } else {
     DotU8<kGroup>(dot, dots);
   }
@@ -187,6 +225,19 @@ template <int kTokens>
   return rows;
 }
 
+// With one token, reading the panel is what takes time, and the hardware's prefetch ends at every
+// page: the lines of a block kPrefetchBytes further on are asked for. Past a matrix's end this asks
+// for lines that nobody needs, which is harmless.
+constexpr int64_t kPrefetchBytes = 4096;
+
+template <int64_t kBytes>
+[[gnu::always_inline]] inline void PrefetchAhead(const std::byte* block) {
+#pragma GCC unroll 16
+  for (int64_t at = 0; at < kBytes; at += kVectorBytes) {
+    _mm_prefetch(reinterpret_cast<const char*>(block + kPrefetchBytes + at), _MM_HINT_T0);
+  }
+}
+
 // Tokens [token, token + kTokens), kHalves halves of the panel's rows from `half` on.
 template <PackedKind kKind, int kTokens, int kHalves>
 void Tile(const GemmArgs& args, int64_t token, int64_t half) {
@@ -207,6 +258,9 @@ void Tile(const GemmArgs& args, int64_t token, int64_t half) {
   const std::byte* block = args.panel;
   const int64_t groups = args.k / kActivationGroup;
   for (int64_t group = 0; group < groups; group += 2) {
+    if constexpr (kTokens == 1) {
+      PrefetchAhead<PackedBlockBytes(kKind)>(block);
+    }
 #pragma GCC unroll 2
     for (int h = 0; h < kHalves; ++h) {
       AddGroup<kKind, 0, kTokens>(block, half + h, group, rows, codebook, acc[h]);
@@ -261,14 +315,17 @@ void GemmU4S16M(const GemmArgs& args) {
 void GemmCodebook4S32(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kCodebook4S32>(args);
 }
+void GemmU5S32(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU5S32>(args);
+}
+void GemmU5S32M(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU5S32M>(args);
+}
+void GemmU6S16(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU6S16>(args);
+}
 void GemmU8S32(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kU8S32>(args);
-}
-void GemmU8S32M(const GemmArgs& args) {
-  QuantizedGemm<PackedKind::kU8S32M>(args);
-}
-void GemmU8S16(const GemmArgs& args) {
-  QuantizedGemm<PackedKind::kU8S16>(args);
 }
 
 }  // namespace tenon::avx2

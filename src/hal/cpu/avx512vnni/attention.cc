@@ -216,6 +216,10 @@ void AttendHeads(const AttentionArgs& args, int64_t first_head) {
   for (int64_t block = args.begin / kKvBlockTokens; block <= last_block; ++block)
     AddBlock<kType, kHeads>(args, queries, SpanOf(args, block), &states, out);
   for (int h = 0; h < kHeads; ++h) {
+    if (args.partial != nullptr) {
+      args.partial[first_head + h] = {states.max[h], states.sum[h]};
+      continue;
+    }
     const float inverse = 1.0f / states.sum[h];
     for (int64_t d = 0; d < args.head_dim; ++d)
       out[h * args.head_dim + d] *= inverse;

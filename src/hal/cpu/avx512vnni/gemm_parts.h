@@ -30,6 +30,26 @@ static inline __m512i LoadCodebook(const int8_t* codebook) {
   }
 }
 
+// Bits above the nibble of step kStep, in place; zero for kinds without.
+template <PackedKind kKind, int kStep>
+static inline __m512i HighBits(const std::byte* block) {
+  constexpr HighBitsPlace kPlace = PlaceOfHighBits(LayoutOf(kKind).high_bits, kStep);
+  __m512i bits = LoadVector(block + kPlace.offset);
+  if constexpr (kPlace.shift >= 0)
+    bits = _mm512_slli_epi16(bits, static_cast<unsigned>(kPlace.shift));
+  else
+    bits = _mm512_srli_epi16(bits, static_cast<unsigned>(-kPlace.shift));
+  return _mm512_and_si512(bits, _mm512_set1_epi8(static_cast<char>(kPlace.mask)));
+}
+
+template <PackedKind kKind, int kStep = 0>
+static inline void AddHighBits(const std::byte* block, __m512i* steps) {
+  const __m512i high = HighBits<kKind, kStep>(block);
+  steps[kStep] = _mm512_or_si512(steps[kStep], high);
+  if constexpr (kStep + 1 < kBlockSteps)
+    AddHighBits<kKind, kStep + 1>(block, steps);
+}
+
 // steps[s] = the unsigned bytes of k 4s..4s+3 of all rows.
 template <PackedKind kKind>
 static inline void LoadSteps(const std::byte* block, __m512i codebook, __m512i* steps) {
@@ -44,6 +64,8 @@ static inline void LoadSteps(const std::byte* block, __m512i codebook, __m512i* 
     steps[v] = _mm512_and_si512(pairs, low_mask);
     steps[v + kGroupSteps] = _mm512_and_si512(_mm512_srli_epi16(pairs, 4), low_mask);
   }
+  if constexpr (LayoutOf(kKind).high_bits > 0)
+    AddHighBits<kKind>(block, steps);
   if constexpr (LayoutOf(kKind).codebook) {
     for (int s = 0; s < kBlockSteps; ++s)
       steps[s] = _mm512_shuffle_epi8(codebook, steps[s]);

@@ -81,14 +81,17 @@ void GemmU4S16M(const GemmArgs& args) {
 void GemmCodebook4S32(const GemmArgs& args) {
   Gemm<PackedKind::kCodebook4S32>(args);
 }
+void GemmU5S32(const GemmArgs& args) {
+  Gemm<PackedKind::kU5S32>(args);
+}
+void GemmU5S32M(const GemmArgs& args) {
+  Gemm<PackedKind::kU5S32M>(args);
+}
+void GemmU6S16(const GemmArgs& args) {
+  Gemm<PackedKind::kU6S16>(args);
+}
 void GemmU8S32(const GemmArgs& args) {
   Gemm<PackedKind::kU8S32>(args);
-}
-void GemmU8S32M(const GemmArgs& args) {
-  Gemm<PackedKind::kU8S32M>(args);
-}
-void GemmU8S16(const GemmArgs& args) {
-  Gemm<PackedKind::kU8S16>(args);
 }
 
 }  // namespace tenon::avx512vnni

@@ -152,6 +152,10 @@ void Attention(const AttentionArgs& args) {
       out[d] = 0.0f;
     for (int64_t block = args.begin / kKvBlockTokens; block <= last_block; ++block)
       AddBlock<kType>(args, query, SpanOf(args, block), &state, out);
+    if (args.partial != nullptr) {
+      args.partial[h] = {state.max, state.sum};
+      continue;
+    }
     const float inverse = 1.0f / state.sum;
     for (int64_t d = 0; d < args.head_dim; ++d)
       out[d] *= inverse;

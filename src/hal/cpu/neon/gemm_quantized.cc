@@ -17,6 +17,16 @@ inline uint8x16_t LoadVector(const std::byte* at) {
   return vld1q_u8(reinterpret_cast<const uint8_t*>(at));
 }
 
+// Bits above the nibble of step `step` (0..7), 16 bytes from `at` on; vshlq shifts by signed
+// counts.
+template <PackedKind kKind>
+inline uint8x16_t HighBits(const std::byte* block, int step, int64_t at) {
+  const HighBitsPlace place = PlaceOfHighBits(LayoutOf(kKind).high_bits, step);
+  const uint8x16_t bits =
+      vshlq_u8(LoadVector(block + place.offset + at), vdupq_n_s8(static_cast<int8_t>(place.shift)));
+  return vandq_u8(bits, vdupq_n_u8(place.mask));
+}
+
 // Group `half` (0, 1) of a k-block as signed bytes.
 template <PackedKind kKind>
 inline void LoadGroup(const std::byte* block, int64_t half, int8x16_t codebook,
@@ -27,7 +37,10 @@ inline void LoadGroup(const std::byte* block, int64_t half, int8x16_t codebook,
       const int64_t at = s * 64 + quarter * 16;
       if constexpr (kLayout.nibbles) {
         const uint8x16_t pairs = LoadVector(block + at);
-        const uint8x16_t q = half == 0 ? vandq_u8(pairs, vdupq_n_u8(15)) : vshrq_n_u8(pairs, 4);
+        uint8x16_t q = half == 0 ? vandq_u8(pairs, vdupq_n_u8(15)) : vshrq_n_u8(pairs, 4);
+        if constexpr (kLayout.high_bits > 0)
+          q = vorrq_u8(q,
+                       HighBits<kKind>(block, static_cast<int>(half) * kSteps + s, quarter * 16));
         weights[s][quarter] = kLayout.codebook ? vqtbl1q_s8(codebook, q) : vreinterpretq_s8_u8(q);
       } else {
         const uint8x16_t q = LoadVector(block + half * 256 + at);
@@ -144,14 +157,17 @@ void GemmU4S16M(const GemmArgs& args) {
 void GemmCodebook4S32(const GemmArgs& args) {
   Gemm<PackedKind::kCodebook4S32>(args);
 }
+void GemmU5S32(const GemmArgs& args) {
+  Gemm<PackedKind::kU5S32>(args);
+}
+void GemmU5S32M(const GemmArgs& args) {
+  Gemm<PackedKind::kU5S32M>(args);
+}
+void GemmU6S16(const GemmArgs& args) {
+  Gemm<PackedKind::kU6S16>(args);
+}
 void GemmU8S32(const GemmArgs& args) {
   Gemm<PackedKind::kU8S32>(args);
-}
-void GemmU8S32M(const GemmArgs& args) {
-  Gemm<PackedKind::kU8S32M>(args);
-}
-void GemmU8S16(const GemmArgs& args) {
-  Gemm<PackedKind::kU8S16>(args);
 }
 
 }  // namespace tenon::neon

@@ -5,8 +5,8 @@ namespace tenon {
 constinit const KernelSet kNeonKernelSet = {
     .name = "neon",
     .gemm = {neon::GemmF32, neon::GemmF16, neon::GemmBF16, neon::GemmU4S32, neon::GemmU4S32M,
-             neon::GemmU4S16M, neon::GemmCodebook4S32, neon::GemmU8S32, neon::GemmU8S32M,
-             neon::GemmU8S16},
+             neon::GemmU4S16M, neon::GemmCodebook4S32, neon::GemmU5S32, neon::GemmU5S32M,
+             neon::GemmU6S16, neon::GemmU8S32},
     .quantize_row = neon::QuantizeRow,
     .rms_norm = neon::RmsNorm,
     .add = neon::Add,

@@ -13,9 +13,10 @@ void GemmU4S32(const GemmArgs& args);
 void GemmU4S32M(const GemmArgs& args);
 void GemmU4S16M(const GemmArgs& args);
 void GemmCodebook4S32(const GemmArgs& args);
+void GemmU5S32(const GemmArgs& args);
+void GemmU5S32M(const GemmArgs& args);
+void GemmU6S16(const GemmArgs& args);
 void GemmU8S32(const GemmArgs& args);
-void GemmU8S32M(const GemmArgs& args);
-void GemmU8S16(const GemmArgs& args);
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out);
 void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out);

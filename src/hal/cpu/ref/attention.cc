@@ -120,7 +120,10 @@ void Attention(const AttentionArgs& args) {
     for (int64_t block = args.begin / kKvBlockTokens; block <= last; ++block) {
       AddBlock<kType>(args, args.query + h * args.head_dim, SpanOf(args, block), &state);
     }
-    const float inverse = 1.0f / state.sum;
+    const float inverse = args.partial == nullptr ? 1.0f / state.sum : 1.0f;
+    if (args.partial != nullptr) {
+      args.partial[h] = {state.max, state.sum};
+    }
     for (int64_t d = 0; d < args.head_dim; ++d) {
       args.out[h * args.head_dim + d] = state.out[d] * inverse;
     }

@@ -26,7 +26,14 @@ int32_t QuantAt(const std::byte* block, int64_t r, int64_t i, const int8_t* code
     return static_cast<int32_t>(block[step * 64 + within]);
   }
   const int32_t pair = static_cast<int32_t>(block[step % 4 * 64 + within]);
-  const int32_t q = step < 4 ? pair & 15 : pair >> 4;
+  const int32_t low = step < 4 ? pair & 15 : pair >> 4;
+  int32_t high = 0;
+  if constexpr (kLayout.high_bits > 0) {
+    const HighBitsPlace place = PlaceOfHighBits(kLayout.high_bits, static_cast<int>(step));
+    const int32_t bits = static_cast<int32_t>(block[place.offset + within]);
+    high = (place.shift >= 0 ? bits << place.shift : bits >> -place.shift) & place.mask;
+  }
+  const int32_t q = low | high;
   if constexpr (kLayout.codebook) {
     return codebook[q];
   }
@@ -132,14 +139,17 @@ void GemmU4S16M(const GemmArgs& args) {
 void GemmCodebook4S32(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kCodebook4S32>(args);
 }
+void GemmU5S32(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU5S32>(args);
+}
+void GemmU5S32M(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU5S32M>(args);
+}
+void GemmU6S16(const GemmArgs& args) {
+  QuantizedGemm<PackedKind::kU6S16>(args);
+}
 void GemmU8S32(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kU8S32>(args);
-}
-void GemmU8S32M(const GemmArgs& args) {
-  QuantizedGemm<PackedKind::kU8S32M>(args);
-}
-void GemmU8S16(const GemmArgs& args) {
-  QuantizedGemm<PackedKind::kU8S16>(args);
 }
 
 }  // namespace tenon::ref

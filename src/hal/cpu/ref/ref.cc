@@ -5,8 +5,8 @@ namespace tenon {
 constinit const KernelSet kRefKernelSet = {
     .name = "ref",
     .gemm = {ref::GemmF32, ref::GemmF16, ref::GemmBF16, ref::GemmU4S32, ref::GemmU4S32M,
-             ref::GemmU4S16M, ref::GemmCodebook4S32, ref::GemmU8S32, ref::GemmU8S32M,
-             ref::GemmU8S16},
+             ref::GemmU4S16M, ref::GemmCodebook4S32, ref::GemmU5S32, ref::GemmU5S32M,
+             ref::GemmU6S16, ref::GemmU8S32},
     .quantize_row = ref::QuantizeRow,
     .rms_norm = ref::RmsNorm,
     .add = ref::Add,

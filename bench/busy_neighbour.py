@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Decode speed beside a process that does nothing but compute, as a share of the quiet speed, for
+Tenon and llama.cpp in alternating rounds.
+
+  bench/busy_neighbour.py --tenon build/release/bin/tenon --model FILE.gguf --rounds 5
+
+The neighbour is left to the system's scheduler, as one of a user's would be. Both engines use as many
+threads as there are CPUs, so one of them always shares its core."""
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def neighbour(wanted):
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if wanted else None
+    try:
+        yield
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def decode_rate(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    rows = json.loads(done.stdout.splitlines()[-1])["results"]
+    return next(row["tok_s"]["median"] for row in rows if row["test"] == "decode")
+
+
+def commands(args):
+    threads, here = str(args.threads), Path(__file__).parent
+    result = {"Tenon": [args.tenon, "bench", args.model, "--json", "-p", "0", "-n", str(args.tokens), "-r", "2",
+                        "-t", threads]}
+    if args.peer:
+        result["llama.cpp"] = [sys.executable, str(here / "llama_bench.py"), "--model", args.model, "--threads",
+                               threads, "--prompt", "32", "--generate", str(args.tokens)]
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tenon", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--no-peer", dest="peer", action="store_false")
+    args = parser.parse_args()
+    rates = {}
+    for _ in range(args.rounds):
+        for name, command in commands(args).items():
+            for loaded in (False, True):
+                with neighbour(loaded):
+                    rates.setdefault((name, loaded), []).append(decode_rate(command))
+    print("| engine | quiet, tok/s | beside a neighbour, tok/s | share (spread) |\n|---|---|---|---|")
+    for name in commands(args):
+        quiet, loaded = rates[name, False], rates[name, True]
+        shares = sorted(b / a for a, b in zip(quiet, loaded))
+        print(f"| {name} | {statistics.median(quiet):.4g} | {statistics.median(loaded):.4g} | "
+              f"{statistics.median(shares):.2f} ({shares[0]:.2f} to {shares[-1]:.2f}) |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+#include "frontend/serving/engine_core.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tenon {
+
+EngineCore::EngineCore(Model& model, const ServingOptions& options, ServingObserver* observer)
+    : model_(model),
+      runner_(model.runner()),
+      options_(options),
+      observer_(observer),
+      step_times_(options.max_batch) {}
+
+Status EngineCore::WarmUp() {
+  constexpr int64_t kPromptTokens = 64;
+  constexpr int64_t kDecodes = 4;  // the first ones are slower
+  const int64_t capacity = int64_t{runner_.kv_config().blocks} * kKvBlockTokens;
+  const int64_t prompt = std::min({kPromptTokens, options_.token_budget, capacity - kDecodes});
+  Sequence sequence(runner_.kv(), CacheScope{}, PrefixCache::kOff);
+  TENON_RETURN_IF_ERROR(ReserveNow(sequence, prompt + kDecodes));
+  for (int64_t position = 0; position < prompt + kDecodes;) {
+    const int64_t count = position == 0 ? prompt : 1;
+    const std::vector<int32_t> tokens(static_cast<size_t>(count), 0);
+    builder_.Clear();
+    builder_.AddTokens(builder_.AddSequence(sequence.block_table()), tokens, position,
+                       BatchBuilder::Outputs::kLast);
+    const auto start = Clock::now();
+    const auto logits = runner_.Step(builder_.batch());
+    if (!logits.ok())
+      return logits.error();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    step_times_.Observe(position == 0 ? 0 : 1, position == 0 ? count : 0, seconds);
+    position += count;
+  }
+  return {};
+}
+
+void EngineCore::Accept(std::unique_ptr<ActiveRequest> request) {
+  ActiveRequest& owner = *request;
+  Sequence sequence(runner_.kv(), owner.spec.scope, owner.spec.prefix_cache);
+  auto choice = std::make_unique<Choice>(owner, std::move(sequence), owner.prompt);
+  if (!owner.voices.empty()) {
+    choice->voice.emplace(std::move(owner.voices.back()));
+    owner.voices.pop_back();
+  }
+  owner.choices_begun = 1;
+  owner.choices_left = 1 + static_cast<int32_t>(owner.voices.size());
+  requests_.emplace(owner.id, std::move(request));
+  waiting_.push_back(std::move(choice));
+}
+
+void EngineCore::End(RequestId id, const Error& error) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end())
+    return;
+  found->second->failure = error;
+  RemoveOver();
+}
+
+void EngineCore::EndAll(const Error& error) {
+  for (const auto& [id, request] : requests_)
+    request->failure = error;
+  RemoveOver();
+}
+
+SchedTime EngineCore::RunOnce() {
+  const SchedTime now = Clock::now();
+  EndPassedDeadlines(now);
+  const SchedTime next = AdmitWaiting(now);
+  if (running_.empty())
+    return next;
+  RunStep(PlanStep());
+  RemoveOver();
+  return running_.empty() && waiting_.empty() ? SchedTime::max() : SchedTime::min();
+}
+
+SequenceLoad EngineCore::LoadOf(const Choice& choice) const {
+  const int64_t pending = choice.pending();
+  if (IsHeld(choice))
+    return {LoadKind::kHeld, pending};
+  if (choice.request->NeedsScores())
+    return {LoadKind::kScore, pending};
+  return {pending == 1 ? LoadKind::kDecode : LoadKind::kPrefill, pending};
+}
+
+StepPlan EngineCore::PlanStep() {
+  std::vector<SequenceLoad> loads;
+  int64_t decodes = 0;
+  for (const ChoicePtr& choice : running_) {
+    if (choice->leader != 0 && !IsHeld(*choice))
+      TakeOverPrefix(*choice);
+    loads.push_back(LoadOf(*choice));
+    decodes += loads.back().kind == LoadKind::kDecode ? 1 : 0;
+  }
+  StepLimits limits;
+  limits.tokens = options_.token_budget;
+  limits.output_rows = runner_.options().plan.max_outputs;
+  if (decodes > 0)
+    limits.prefill_beside_decodes = step_times_.ChunkBeside(decodes);
+  return FillStep(loads, limits);
+}
+
+bool EngineCore::ReserveOne(Choice& choice, int64_t tokens) {
+  const Result<Reservation> reservation = choice.sequence.Reserve(tokens);
+  if (!reservation.ok())
+    choice.request->failure = reservation.error();
+  return reservation.ok() && *reservation == Reservation::kReady;
+}
+
+// Makes room for the planned tokens, preempting where the pool has none. Returns the choices of the
+// plan's entries, null for one that is out of the step.
+std::vector<Choice*> EngineCore::ReserveFor(const StepPlan& plan) {
+  std::vector<Choice*> choices;
+  for (const StepPlan::Entry& entry : plan.entries)
+    choices.push_back(running_[entry.sequence].get());
+  for (size_t i = 0; i < choices.size(); ++i) {
+    while (choices[i] != nullptr && !ReserveOne(*choices[i], plan.entries[i].tokens)) {
+      if (choices[i]->request->failure.has_value()) {
+        choices[i] = nullptr;
+        break;
+      }
+      std::vector<RunningRequest> views;
+      for (const ChoicePtr& choice : running_)
+        views.push_back({choice->request->id, choice->request->spec.priority, choice->index});
+      const size_t victim = NextToPreempt(views);
+      std::replace(choices.begin(), choices.end(), running_[victim].get(),
+                   static_cast<Choice*>(nullptr));
+      Preempt(victim);
+    }
+  }
+  return choices;
+}
+
+void EngineCore::AddPart(Choice& choice, int64_t tokens) {
+  const bool wants_all = choice.request->NeedsScores();
+  const bool wants_last = tokens == choice.pending();
+  const auto outputs = wants_all    ? BatchBuilder::Outputs::kAll
+                       : wants_last ? BatchBuilder::Outputs::kLast
+                                    : BatchBuilder::Outputs::kNone;
+  const int64_t rows = wants_all ? tokens : (wants_last ? 1 : 0);
+  const auto first = static_cast<size_t>(choice.sequence.length());
+  builder_.AddTokens(builder_.AddSequence(choice.sequence.block_table()),
+                     std::span(choice.tokens).subspan(first, static_cast<size_t>(tokens)),
+                     choice.sequence.length(), outputs);
+  parts_.push_back({&choice, tokens, rows_, rows});
+  rows_ += rows;
+}
+
+void EngineCore::RunStep(const StepPlan& plan) {
+  builder_.Clear();
+  parts_.clear();
+  rows_ = 0;
+  const std::vector<Choice*> choices = ReserveFor(plan);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (choices[i] != nullptr)
+      AddPart(*choices[i], plan.entries[i].tokens);
+  }
+  if (parts_.empty())
+    return;
+  const auto start = Clock::now();
+  for (const Part& part : parts_) {
+    if (!part.choice->request->started.has_value()) {
+      part.choice->request->started = start;
+      TellStarted(*part.choice->request);
+    }
+  }
+  const bool hidden_only = std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
+    return part.choice->request->is_embedding();
+  });
+  const auto logits =
+      runner_.Step(builder_.batch(), hidden_only ? StepOutputs::kHiddenOnly : StepOutputs::kLogits);
+  if (!logits.ok()) {
+    FailStep(logits.error());
+    return;
+  }
+  CountStep(plan, std::chrono::duration<double>(Clock::now() - start).count());
+  TakeResults(*logits);
+}
+
+void EngineCore::FailStep(const Error& error) {
+  for (const Part& part : parts_)
+    part.choice->request->failure = error;
+}
+
+void EngineCore::CountStep(const StepPlan& plan, double seconds) {
+  const auto tokens = static_cast<int64_t>(builder_.tokens());
+  const auto sequences = static_cast<int64_t>(parts_.size());
+  counters_.busy_s += seconds;
+  ++counters_.steps;
+  counters_.step_tokens += static_cast<uint64_t>(tokens);
+  counters_.step_sequences += static_cast<uint64_t>(sequences);
+  // A preemption took parts out of the plan: what it would have cost is not known.
+  if (tokens == plan.tokens)
+    step_times_.Observe(plan.decodes, tokens - plan.decodes, seconds);
+  if (observer_ != nullptr)
+    observer_->OnStep(seconds, tokens, sequences);
+}
+
+ServingStats EngineCore::stats() const {
+  ServingStats stats = counters_;
+  stats.running = static_cast<int64_t>(running_.size());
+  stats.waiting = waiting();
+  stats.kv = runner_.kv().stats();
+  return stats;
+}
+
+}  // namespace tenon

@@ -1,0 +1,128 @@
+// EngineCore: the single-threaded heart of the serving engine. Holds the waiting and the running
+// choices, asks the policies of engine/sched/ what to do, runs the steps and tells the sinks.
+//
+// KV: a choice enters only when the pool has room for all its tokens and one more block for each
+// running choice. When it runs out all the same, the one that NextToPreempt names gives its blocks
+// back and goes to the front of the queue; it recomputes its KV later, what was said stays said and
+// its sampler goes on. A prompt whose beginning a running request is just computing is held until
+// that is done, then takes over its blocks.
+//
+// Threading: one thread at a time; only that thread uses the model's runner and pool.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/exec/batch_builder.h"
+#include "engine/sched/step_plan.h"
+#include "engine/sched/step_time_model.h"
+#include "frontend/serving/active_request.h"
+
+namespace tenon {
+
+class EngineCore {
+ public:
+  EngineCore(Model& model, const ServingOptions& options, ServingObserver* observer);
+
+  // Runs a prefill and some decodes on made-up tokens: touches all memory that steps use and gives
+  // the step times a first estimate.
+  Status WarmUp();
+
+  void Accept(std::unique_ptr<ActiveRequest> request);
+  // Ends the request with `error`; nothing when it is over.
+  void End(RequestId id, const Error& error);
+  void EndAll(const Error& error);
+
+  // One round: deadlines, entry, one step, its events. Returns when the next one is due:
+  // SchedTime::min() for at once, SchedTime::max() when there is nothing to wait for.
+  SchedTime RunOnce();
+
+  int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  int64_t requests() const { return static_cast<int64_t>(requests_.size()); }
+  // All but uptime_s.
+  ServingStats stats() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using ChoicePtr = std::unique_ptr<Choice>;
+
+  // The part of a step that belongs to one choice.
+  struct Part {
+    Choice* choice = nullptr;
+    int64_t tokens = 0;
+    int64_t first_row = 0;  // of its output rows
+    int64_t rows = 0;
+  };
+  // A token to choose from an output row.
+  struct Draw {
+    Choice* choice = nullptr;
+    int64_t row = 0;
+    std::optional<Result<SampledToken>> sampled;
+  };
+
+  // engine_core_entry.cc: who runs.
+  void EndPassedDeadlines(SchedTime now);
+  SchedTime AdmitWaiting(SchedTime now);
+  bool Enter(Choice& choice);
+  int64_t MatchPrefix(Choice& choice);
+  void FindLeader(Choice& choice);
+  bool IsHeld(const Choice& choice) const;
+  void TakeOverPrefix(Choice& choice);
+  void Preempt(size_t running_index);
+  int64_t SlotsInUse() const;
+  void RemoveOver();
+
+  // engine_core.cc: what a step does.
+  StepPlan PlanStep();
+  SequenceLoad LoadOf(const Choice& choice) const;
+  std::vector<Choice*> ReserveFor(const StepPlan& plan);
+  bool ReserveOne(Choice& choice, int64_t tokens);
+  void AddPart(Choice& choice, int64_t tokens);
+  void RunStep(const StepPlan& plan);
+  void FailStep(const Error& error);
+  void CountStep(const StepPlan& plan, double seconds);
+
+  // engine_core_results.cc: what came of it.
+  void TakeResults(std::span<const float> logits);
+  void TakeScores(const Part& part, std::span<const float> logits);
+  void TakeHidden(const Part& part);
+  void ScorePrompt(const Part& part, int64_t count, std::span<const float> logits);
+  void CollectDraws(const Part& part);
+  void BeginChoices(Choice& first, int64_t row);
+  void SampleDraws(std::span<const float> logits);
+  void TakeToken(Draw& draw, SchedTime now);
+  void RecordTime(Choice& choice, SchedTime now);
+  void TellStarted(ActiveRequest& request);
+  void TellText(Choice& choice, Answer::Piece& piece, SampledToken sampled);
+  void TellDone(Choice& choice, FinishReason reason, std::string stop_text, SchedTime now);
+  void TellFinished(ActiveRequest& request, SchedTime now);
+  void TellError(ActiveRequest& request, const Error& error);
+  void TellEmbedding(ActiveRequest& request);
+
+  Model& model_;
+  ModelRunner& runner_;
+  ServingOptions options_;
+  ServingObserver* observer_;
+  StepTimeModel step_times_;
+  TenantTurns turns_;
+  std::unordered_map<RequestId, std::unique_ptr<ActiveRequest>> requests_;
+  std::vector<ChoicePtr> waiting_;
+  std::vector<ChoicePtr> running_;  // in the order of entry
+  ServingStats counters_;
+
+  // The waiting choice that the pool had no room for, and the blocks it had: not tried again before
+  // there are more.
+  const Choice* blocked_ = nullptr;
+  int32_t blocked_available_ = 0;
+
+  // Of the current step.
+  BatchBuilder builder_;
+  std::vector<Part> parts_;
+  std::vector<Draw> draws_;
+  int64_t rows_ = 0;
+};
+
+}  // namespace tenon
