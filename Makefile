@@ -57,15 +57,15 @@ lint: install-dev
 	@scripts/lint.sh $(BUILD)/dev
 
 # The engine's tests: all but the command line from outside, the downloads and the cross builds.
-SANITIZED := base quant hal graph gguf tokenizer chat arch sample kv spine
+SANITIZED := base quant hal graph gguf hf tokenizer chat arch sample kv spine
 asan tsan: install-dev
 	@cmake --preset $@ -B $(BUILD)/$@
 	@cmake --build $(BUILD)/$@ -j $(JOBS) --target $(addsuffix _test,$(SANITIZED))
-	@scripts/run_tests.sh $(BUILD)/$@ -L '^($(subst $(eval ) ,|,$(SANITIZED)))$$' -E '_NOT_BUILT|Reference|parity'
+	@scripts/run_tests.sh $(BUILD)/$@ -L '^($(subst $(eval ) ,|,$(SANITIZED)))$$' -E '_NOT_BUILT|Reference|FullGolden|parity'
 
 fuzz: install-dev
 	@cmake --preset fuzz -B $(BUILD)/fuzz
-	@cmake --build $(BUILD)/fuzz -j $(JOBS) --target gguf_fuzz chat_template_fuzz
+	@cmake --build $(BUILD)/fuzz -j $(JOBS) --target gguf_fuzz chat_template_fuzz safetensors_fuzz tokenizer_json_fuzz hf_config_fuzz
 	@scripts/run_fuzz.sh $(BUILD)/fuzz 60
 
 coverage: install-dev models

@@ -4,9 +4,12 @@
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build make pkg-config ccache ca-certificates python3
-  libfmt-dev nlohmann-json3-dev libcli11-dev libedit-dev libutf8proc-dev libcurl4-openssl-dev libzip-dev libssl-dev)
+  libfmt-dev nlohmann-json3-dev libcli11-dev libedit-dev libutf8proc-dev libsimdjson-dev libcurl4-openssl-dev libzip-dev libssl-dev
+  libboost1.81-dev libboost-url1.81-dev libyaml-cpp-dev
+  prometheus-cpp-dev libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler)
 dev_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-tidy-14 clang-tidy-19 clang-format-19
-  libclang-rt-14-dev qemu-user g++-aarch64-linux-gnu libsimde-dev python3-venv git gcovr binutils)
+  libclang-rt-14-dev qemu-user g++-aarch64-linux-gnu libsimde-dev python3-venv git gcovr binutils prometheus
+  chromium chromium-driver)
 
 packages=("${build_packages[@]}")
 [[ "${1:-build}" == dev ]] && packages+=("${dev_packages[@]}")

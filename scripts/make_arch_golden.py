@@ -19,6 +19,7 @@ LLAMA = {"arch": "llama", "hidden": 64, "layers": 2, "heads": 4, "kv_heads": 2, 
          "ffn": 96, "eps": 1e-5, "theta": 10000.0, "tied": 0, "context": 512}
 GEMMA = LLAMA | {"arch": "gemma3", "hidden": 96, "layers": 7, "head_dim": 32, "eps": 1e-6, "tied": 1,
                  "theta": 1000000.0, "local_theta": 10000.0, "window": 16}
+PHI3 = LLAMA | {"arch": "phi3", "head_dim": 32, "hidden": 128, "partial": 0.5}
 # "width": heads are scaled by 1/sqrt(width). 62 layers are Gemma 3 27B's, which scales by hidden/heads.
 CASES = {
     "llama": LLAMA,
@@ -34,7 +35,14 @@ CASES = {
                            "original": 256, "context": 1024, "beta_fast": 32.0,
                            "beta_slow": 1.0},
     "qwen3": LLAMA | {"arch": "qwen3", "eps": 1e-6, "theta": 1000000.0, "head_dim": 32},
+    "gemma2": {k: v for k, v in GEMMA.items() if k != "local_theta"} | {
+        "arch": "gemma2", "layers": 4, "theta": 10000.0, "width": 32, "attention_cap": 2.0,
+        "final_cap": 3.0},
     "gemma3": GEMMA | {"width": 32, "rope": "linear", "factor": 8.0},
+    "phi3": PHI3,
+    "phi3_window": PHI3 | {"layers": 3, "window": 16, "partial": 1.0, "tied": 1},
+    "granite": LLAMA | {"arch": "granite", "layers": 3, "embedding_multiplier": 3.0, "residual_multiplier": 0.375,
+                        "attention_multiplier": 0.125, "logits_scaling": 2.5},
     "gemma3_27b": GEMMA | {"width": 16, "hidden": 64, "layers": 62, "ffn": 64},
 }
 # transformers' names, and GGUF's without ".weight" and ".bias".
@@ -42,7 +50,8 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
          "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
          "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
-         "post_attention_layernorm": "ffn_norm"}
+         "post_attention_layernorm": "ffn_norm", "self_attn.qkv_proj": "attn_qkv",
+         "mlp.gate_up_proj": "ffn_up"}
 GEMMA_NAMES = {"post_attention_layernorm": "post_attention_norm",
                "pre_feedforward_layernorm": "ffn_norm",
                "post_feedforward_layernorm": "post_ffw_norm"}
@@ -72,7 +81,7 @@ def gguf_name(name, arch):
     if stem in TOP_NAMES:
         return f"{TOP_NAMES[stem]}.{kind}"
     _, _, layer, part = stem.split(".", 3)
-    table = NAMES | (GEMMA_NAMES if arch == "gemma3" else {})
+    table = NAMES | (GEMMA_NAMES if arch.startswith("gemma") else {})
     return f"blk.{layer}.{table[part]}.{kind}"
 
 
@@ -81,6 +90,8 @@ def rope_parameters(case):
     rope = {"rope_type": kind, "rope_theta": case["theta"]}
     if kind != "default":
         rope["factor"] = case["factor"]
+    if "partial" in case:
+        rope["partial_rotary_factor"] = case["partial"]
     if "original" in case:
         rope["original_max_position_embeddings"] = case["original"]
     if kind == "llama3":
@@ -110,6 +121,18 @@ def build(case):
         return hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(
             **common, layer_types=kinds, sliding_window=case["window"],
             query_pre_attn_scalar=case["width"]))
+    if case["arch"] == "gemma2":
+        kinds = ["full_attention" if (i + 1) % 2 == 0 else "sliding_attention"
+                 for i in range(case["layers"])]
+        return hf.Gemma2ForCausalLM(hf.Gemma2Config(
+            **common, layer_types=kinds, sliding_window=case["window"], query_pre_attn_scalar=case["width"],
+            attn_logit_softcapping=case["attention_cap"], final_logit_softcapping=case["final_cap"]))
+    if case["arch"] == "phi3":
+        return hf.Phi3ForCausalLM(hf.Phi3Config(**common, sliding_window=case.get("window"), pad_token_id=0))
+    if case["arch"] == "granite":
+        factors = {key: case[key] for key in ("embedding_multiplier", "residual_multiplier",
+                                              "attention_multiplier", "logits_scaling")}
+        return hf.GraniteForCausalLM(hf.GraniteConfig(**common, **factors))
     if "window" in case:
         return hf.MistralForCausalLM(hf.MistralConfig(**common, sliding_window=case["window"]))
     bias = bool(case.get("linear_bias", 0))
@@ -120,7 +143,7 @@ def fill(model, case):
     for name, parameter in model.named_parameters():
         made = values(gguf_name(name, case["arch"]), tuple(parameter.shape))
         # Gemma's norms multiply by 1 + weight, the others' by the weight.
-        if "norm" in name and case["arch"] != "gemma3":
+        if "norm" in name and not case["arch"].startswith("gemma"):
             made = made + 1
         parameter.copy_(made)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/model/tokenizer/unicode_{class,normal}_table.cc.
+"""Writes src/model/tokenizer/unicode_{class,normal,step}_table.cc.
 
 The data is taken from the `tokenizers` package itself, by asking its regex engine and its
 normalizers about every code point, so that our splits agree with it whatever Unicode version it
@@ -20,6 +20,8 @@ CODES = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 CATEGORIES = ["Lu", "Ll", "Lt", "Lm", "Lo", "M", "N", "P", "S"]
 NEWLINE, SPACE = len(CATEGORIES) + 1, len(CATEGORIES) + 2
 DIGIT_FLAG, PUNCTUATION_FLAG = 16, 32
+# White space that BERT's cleaning makes a space of; the other kinds go.
+SPACES = {0x09, 0x0A, 0x0D, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
 HANGUL = range(0xAC00, 0xD7A4)  # composed and decomposed by arithmetic
 
 
@@ -49,6 +51,29 @@ def class_values():
         values[c] |= DIGIT_FLAG
     for c in isolated(pre_tokenizers.Punctuation("isolated")):
         values[c] |= PUNCTUATION_FLAG
+    return values
+
+
+def step_values():
+    """Flags of unicode_steps.h: what single steps of a tokenizer.json do, each by its own Unicode version."""
+    text = "".join(map(chr, CODES))
+    marks = members(r"\p{M}")
+    cleaned = set(normalizers.BertNormalizer(True, False, False, False).normalize_str(text))
+    stripped = set(normalizers.StripAccents().normalize_str("".join(map(chr, marks))))
+    bert = normalizers.BertNormalizer(False, False, True, False)
+    words = " ".join(f"a{chr(c)}a" for c in CODES)
+    flags = [
+        [c for c in marks if bert.normalize_str("(" + chr(c)) == "("],
+        [c for c in marks if chr(c) not in stripped],
+        [c for c in CODES if chr(c) not in cleaned and c not in SPACES],
+        members(r"\w"),
+        [CODES[begin // 4] for _, (begin, end) in pre_tokenizers.Whitespace().pre_tokenize_str(words)
+         if end - begin == 3],
+    ]
+    values = dict.fromkeys(CODES, 0)
+    for bit, codes in enumerate(flags):
+        for c in codes:
+            values[c] |= 1 << bit
     return values
 
 
@@ -138,6 +163,8 @@ def main():
     write("unicode_class_table.cc",
           [array("uint32_t", "kClassRuns", packed(class_values()))],
           ["std::span<const uint32_t> ClassRuns() { return kClassRuns; }"])
+    write("unicode_step_table.cc", [array("uint32_t", "kStepRuns", packed(step_values()))],
+          ["std::span<const uint32_t> StepRuns() { return kStepRuns; }"])
     pairs, decompose_only = [], []
     for c, first, second, composes in compositions():
         (pairs if composes else decompose_only).append("{0x%x, 0x%x, 0x%x}" % (c, first, second))

@@ -29,7 +29,7 @@ struct RopeConfig {
 };
 
 struct ModelConfig {
-  std::string architecture;  // GGUF's name: "llama", "qwen2", "qwen3", "gemma3"
+  std::string architecture;  // GGUF's name: "llama", "qwen2", "gemma3", "phi3", ...
   std::string name;          // for people
   std::string licence;       // SPDX name or what the file says; may be empty
   int64_t vocab_size = 0;
@@ -44,10 +44,23 @@ struct ModelConfig {
   RopeConfig rope;
   int64_t sliding_window = 0;          // tokens; 0: every layer sees everything
   int64_t sliding_window_pattern = 0;  // every pattern-th layer is global, the others are sliding
+  std::vector<int64_t> layer_windows;  // tokens each layer sees (0: all); empty: by the two above
   float sliding_rope_base = 0.0F;      // theta of the sliding layers; 0: the same as rope.base
   float attention_scale = 0.0F;        // 0: 1/sqrt(head_dim)
   float attention_softcap = 0.0F;
   float final_logit_softcap = 0.0F;
+  // Granite's factors of embeddings, of what each sublayer adds, and of the logits.
+  float embedding_scale = 1.0F;
+  float residual_scale = 1.0F;
+  float logit_scale = 1.0F;
 };
+
+// Tokens that the layer sees, itself included; 0: all.
+inline int64_t LayerWindow(const ModelConfig& config, int64_t layer) {
+  if (!config.layer_windows.empty())
+    return config.layer_windows[static_cast<size_t>(layer)];
+  const int64_t pattern = config.sliding_window_pattern;
+  return pattern > 0 && (layer + 1) % pattern == 0 ? 0 : config.sliding_window;
+}
 
 }  // namespace tenon

@@ -37,7 +37,7 @@ TEST(BuildGraphTest, UnknownArchitectureListsTheKnownOnes) {
       SourceOf("llama", [](ModelSource& s) { s.config.architecture = "mamba"; });
   const std::string error = ErrorOf(source, ErrorCode::kUnsupported);
   EXPECT_THAT(error, HasSubstr("'mamba'"));
-  EXPECT_THAT(error, HasSubstr("llama, qwen2, qwen3, gemma3"));
+  EXPECT_THAT(error, HasSubstr("llama, qwen2, qwen3, gemma2, gemma3, phi3, granite"));
 }
 
 struct TensorOf {

@@ -5,21 +5,20 @@
 
 #include <cmath>
 
-#include "engine/exec/batch_builder.h"
-#include "engine/exec/model_runner.h"
-#include "engine/kv/sequence.h"
 #include "frontend/session/source_weights.h"
-#include "hal/kernel_registry.h"
-#include "model/arch/architecture.h"
 #include "tiny_model.h"
+#include "tiny_run.h"
 
 namespace tenon {
 namespace {
 
 using ::tenon::testing::FindTinyCase;
+using ::tenon::testing::LoadTiny;
 using ::tenon::testing::ReadTinyCases;
+using ::tenon::testing::RunTokens;
 using ::tenon::testing::TempFolder;
 using ::tenon::testing::TinyCase;
+using ::tenon::testing::WorstError;
 
 // Logits of size 1 to 4 are sums of 64 to 96 products whose factors rounding in the layers before
 // has moved: some tens of units of 2^-24 = 6e-8. Found: 4e-6 at most in 2 to 7 layers, 8e-6 in 62,
@@ -27,65 +26,6 @@ using ::tenon::testing::TinyCase;
 constexpr double kTolerance = 2e-5;
 // Tokens of the first step where the rest comes token by token; not a multiple of the window.
 constexpr size_t kPrompt = 11;
-
-struct TinyRun {
-  std::unique_ptr<ThreadPool> pool;
-  std::unique_ptr<ModelRunner> runner;
-};
-
-Result<TinyRun> LoadTiny(const ModelSource& source, const WeightSource& weights,
-                         OptimizeLevel level) {
-  TinyRun run;
-  RunnerOptions options;
-  options.plan.max_tokens = 64;
-  options.plan.max_outputs = 64;
-  options.plan.kv_type = KvType::kF32;
-  options.passes.level = level;
-  options.passes.activations = ActivationMode::kFloat;
-  options.kv_tokens = 64;
-  TENON_ASSIGN_OR_RETURN(const KernelSet kernels, ResolveKernelSetFromEnvironment());
-  TENON_ASSIGN_OR_RETURN(Graph graph, BuildGraph(source));
-  TENON_ASSIGN_OR_RETURN(run.runner,
-                         ModelRunner::Prepare(std::move(graph), weights, kernels, options));
-  TENON_ASSIGN_OR_RETURN(run.pool, ThreadPool::Create(2));
-  TENON_RETURN_IF_ERROR(run.runner->Load(*run.pool, 0));
-  return run;
-}
-
-// Logits of all tokens, [tokens, vocab]: the first `prompt` in one step, the others one by one.
-std::vector<float> RunTokens(ModelRunner& runner, std::span<const int32_t> tokens, size_t prompt) {
-  std::vector<float> all;
-  Sequence sequence(runner.kv(), CacheScope{}, PrefixCache::kOff);
-  EXPECT_TRUE(ReserveNow(sequence, static_cast<int64_t>(tokens.size())).ok());
-  for (size_t done = 0; done < tokens.size();) {
-    const size_t count = done == 0 ? prompt : 1;
-    BatchBuilder builder;
-    const int32_t index = builder.AddSequence(sequence.block_table());
-    builder.AddTokens(index, tokens.subspan(done, count), static_cast<int64_t>(done),
-                      BatchBuilder::Outputs::kAll);
-    const auto logits = runner.Step(builder.batch());
-    EXPECT_TRUE(logits.ok()) << (logits.ok() ? "" : logits.error().ToString());
-    if (!logits.ok())
-      return {};
-    all.insert(all.end(), logits->begin(), logits->end());
-    done += count;
-  }
-  return all;
-}
-
-// The largest absolute difference of a logit.
-double WorstError(const TinyCase& tiny, std::span<const float> logits) {
-  double worst = 0.0;
-  for (const auto& [position, expected] : tiny.positions) {
-    const auto row = logits.subspan(static_cast<size_t>(position) * expected.size());
-    for (size_t i = 0; i < expected.size(); ++i) {
-      const double error = std::abs(static_cast<double>(row[i]) - static_cast<double>(expected[i]));
-      // Not std::max, which would pass over a NaN.
-      worst = error <= worst ? worst : error;
-    }
-  }
-  return worst;
-}
 
 // A case's file, opened.
 ModelSource OpenTiny(const TinyCase& tiny) {
@@ -123,11 +63,12 @@ TEST_P(ArchGoldenTest, MatchesTransformers) {
 INSTANTIATE_TEST_SUITE_P(Architectures, ArchGoldenTest,
                          ::testing::Values("llama", "llama_bias_tied", "mistral_window",
                                            "llama_linear", "llama_llama3", "llama_yarn", "qwen2",
-                                           "qwen2_yarn", "qwen3", "gemma3", "gemma3_27b"),
+                                           "qwen2_yarn", "qwen3", "gemma2", "gemma3", "gemma3_27b",
+                                           "phi3", "phi3_window", "granite"),
                          [](const auto& tiny) { return tiny.param; });
 
 TEST(ArchGoldenFileTest, EveryCaseIsInTheList) {
-  EXPECT_EQ(ReadTinyCases().size(), 11U);
+  EXPECT_EQ(ReadTinyCases().size(), 15U);
 }
 
 // One thing that an implementation could get wrong.
@@ -158,6 +99,16 @@ const Mistake kMistakes[] = {
     {"local_base", "gemma3", [](ModelSource& s) { s.config.sliding_rope_base = 1e6F; }},
     {"no_global_factor", "gemma3",
      [](ModelSource& s) { s.config.rope.scaling = RopeScaling::kNone; }},
+    {"no_attention_cap", "gemma2", [](ModelSource& s) { s.config.attention_softcap = 0.0F; }},
+    {"no_final_cap", "gemma2", [](ModelSource& s) { s.config.final_logit_softcap = 0.0F; }},
+    {"pattern", "gemma2", [](ModelSource& s) { s.config.sliding_window_pattern = 3; }},
+    {"whole_head_rotated", "phi3",
+     [](ModelSource& s) { s.config.rope.rotary_dim = s.config.head_dim; }},
+    {"window_one_longer", "phi3_window", [](ModelSource& s) { s.config.sliding_window = 17; }},
+    {"embedding_factor", "granite", [](ModelSource& s) { s.config.embedding_scale = 1.0F; }},
+    {"residual_factor", "granite", [](ModelSource& s) { s.config.residual_scale = 1.0F; }},
+    {"attention_factor", "granite", [](ModelSource& s) { s.config.attention_scale = 0.0F; }},
+    {"logit_factor", "granite", [](ModelSource& s) { s.config.logit_scale = 1.0F; }},
     {"scale_by_head_dim", "gemma3_27b",
      [](ModelSource& s) { s.config.attention_scale = 1.0F / std::sqrt(32.0F); }},
 };

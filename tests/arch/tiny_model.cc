@@ -69,12 +69,20 @@ std::vector<float> Llama3Factors(const TinyCase& tiny) {
   return factors;
 }
 
+bool IsGemma(std::string_view arch) {
+  return arch.starts_with("gemma");
+}
+
+enum class TinyLayout : uint8_t { kGguf, kHf };
+
 class TensorList {
  public:
-  explicit TensorList(const TinyCase& tiny) : tiny_(tiny), arch_(tiny.Text("arch")) {}
+  TensorList(const TinyCase& tiny, TinyLayout layout)
+      : tiny_(tiny), arch_(tiny.Text("arch")), layout_(layout) {}
 
   void Norm(const std::string& name, int64_t size) {
-    tensors.push_back({name, {size}, MadeValues(name, size, 1.0F)});
+    const float offset = layout_ == TinyLayout::kHf && IsGemma(arch_) ? 0.0F : 1.0F;
+    tensors.push_back({name, {size}, MadeValues(name, size, offset)});
   }
   void Matrix(const std::string& name, int64_t rows, int64_t columns) {
     tensors.push_back({name, {rows, columns}, MadeValues(name, rows * columns, 0.0F)});
@@ -95,6 +103,7 @@ class TensorList {
 
   const TinyCase& tiny_;
   std::string arch_;
+  TinyLayout layout_;
 };
 
 void TensorList::AttentionTensors(const std::string& block) {
@@ -104,10 +113,16 @@ void TensorList::AttentionTensors(const std::string& block) {
   const int64_t kv_rows = tiny_.Int("kv_heads") * head_dim;
   const Bias all = tiny_.Has("linear_bias") ? Bias::kYes : Bias::kNo;
   const Bias qkv = arch_ == "qwen2" ? Bias::kYes : all;
+  // Phi-3's three are one matrix.
+  if (arch_ == "phi3") {
+    Matrix(block + "attn_qkv.weight", q_rows + 2 * kv_rows, hidden);
+    Matrix(block + "attn_output.weight", hidden, q_rows);
+    return;
+  }
   const size_t first = tensors.size();
   Linear(block + "attn_q", q_rows, hidden, qkv);
   Linear(block + "attn_k", kv_rows, hidden, qkv);
-  if (arch_ == "llama") {
+  if (layout_ == TinyLayout::kGguf && (arch_ == "llama" || arch_ == "granite")) {
     for (size_t i = first; i < tensors.size(); ++i) {
       const int64_t columns = tensors[i].shape.size() == 2 ? hidden : 1;
       tensors[i].values = Interleaved(tensors[i].values, head_dim, columns);
@@ -125,8 +140,12 @@ void TensorList::FeedForwardTensors(const std::string& block) {
   const int64_t hidden = tiny_.Int("hidden");
   const int64_t ffn = tiny_.Int("ffn");
   const Bias bias = tiny_.Has("linear_bias") ? Bias::kYes : Bias::kNo;
-  Linear(block + "ffn_gate", ffn, hidden, bias);
-  Linear(block + "ffn_up", ffn, hidden, bias);
+  if (arch_ == "phi3") {
+    Matrix(block + "ffn_up.weight", 2 * ffn, hidden);
+  } else {
+    Linear(block + "ffn_gate", ffn, hidden, bias);
+    Linear(block + "ffn_up", ffn, hidden, bias);
+  }
   Linear(block + "ffn_down", hidden, ffn, bias);
 }
 
@@ -137,7 +156,7 @@ void TensorList::Block(int64_t layer) {
   AttentionTensors(block);
   Norm(block + "ffn_norm.weight", hidden);
   FeedForwardTensors(block);
-  if (arch_ == "gemma3") {
+  if (IsGemma(arch_)) {
     Norm(block + "post_attention_norm.weight", hidden);
     Norm(block + "post_ffw_norm.weight", hidden);
   }
@@ -160,10 +179,23 @@ void SetSizes(const TinyCase& tiny, const std::string& arch, GgufWriter& writer)
       writer.Set(arch + "." + key, static_cast<uint32_t>(tiny.Int(setting)));
   }
   writer.Set(arch + ".attention.layer_norm_rms_epsilon", tiny.Float("eps"));
+  const std::pair<const char*, const char*> factors[] = {
+      {"attn_logit_softcapping", "attention_cap"}, {"final_logit_softcapping", "final_cap"},
+      {"embedding_scale", "embedding_multiplier"}, {"residual_scale", "residual_multiplier"},
+      {"attention.scale", "attention_multiplier"}, {"logit_scale", "logits_scaling"},
+  };
+  for (const auto& [key, setting] : factors) {
+    if (tiny.Has(setting))
+      writer.Set(arch + "." + key, tiny.Float(setting));
+  }
 }
 
 void SetRope(const TinyCase& tiny, const std::string& arch, GgufWriter& writer) {
   writer.Set(arch + ".rope.freq_base", tiny.Float("theta"));
+  if (tiny.Has("partial")) {
+    const float dims = tiny.Float("partial") * static_cast<float>(tiny.Int("head_dim"));
+    writer.Set(arch + ".rope.dimension_count", static_cast<uint32_t>(dims));
+  }
   if (!tiny.Has("rope") || tiny.Text("rope") == "llama3")
     return;
   writer.Set(arch + ".rope.scaling.type", tiny.Text("rope").c_str());
@@ -216,17 +248,29 @@ TinyCase FindTinyCase(std::string_view name) {
   return {};
 }
 
-std::vector<TinyTensor> TinyTensors(const TinyCase& tiny) {
-  TensorList list(tiny);
+namespace {
+
+std::vector<TinyTensor> MadeTensors(const TinyCase& tiny, TinyLayout layout) {
+  TensorList list(tiny, layout);
   list.Matrix("token_embd.weight", tiny.Int("vocab"), tiny.Int("hidden"));
   for (int64_t layer = 0; layer < tiny.Int("layers"); ++layer)
     list.Block(layer);
   list.Norm("output_norm.weight", tiny.Int("hidden"));
   if (tiny.Int("tied") == 0)
     list.Matrix("output.weight", tiny.Int("vocab"), tiny.Int("hidden"));
-  if (tiny.Has("rope") && tiny.Text("rope") == "llama3")
+  if (layout == TinyLayout::kGguf && tiny.Has("rope") && tiny.Text("rope") == "llama3")
     list.tensors.push_back({"rope_freqs.weight", {tiny.Int("head_dim") / 2}, Llama3Factors(tiny)});
   return list.tensors;
+}
+
+}  // namespace
+
+std::vector<TinyTensor> TinyTensors(const TinyCase& tiny) {
+  return MadeTensors(tiny, TinyLayout::kGguf);
+}
+
+std::vector<TinyTensor> TinyHfTensors(const TinyCase& tiny) {
+  return MadeTensors(tiny, TinyLayout::kHf);
 }
 
 Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors) {

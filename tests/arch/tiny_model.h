@@ -43,6 +43,10 @@ struct TinyTensor {
 // norm weights with 1 added, llama3's rotary scaling as the tensor rope_freqs.weight.
 std::vector<TinyTensor> TinyTensors(const TinyCase& tiny);
 
+// The same in GGUF's names, but with the values as transformers has them: rows not permuted,
+// Gemma's norm weights without their 1, no tensor of scaling.
+std::vector<TinyTensor> TinyHfTensors(const TinyCase& tiny);
+
 Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors);
 
 }  // namespace tenon::testing

@@ -109,6 +109,41 @@ TEST_F(HubPullTest, TakesTheQuantizationOrFileThatIsAskedFor) {
   EXPECT_EQ(ReadBytes(Models() / "mine.gguf"), q8_);
 }
 
+// A repository without GGUF files.
+TEST_F(HubPullTest, TakesADirectory) {
+  const json files = {Entry("README.md", "x"),
+                      Entry("model-00001-of-00002.safetensors", q4_),
+                      Entry("model-00002-of-00002.safetensors", q8_),
+                      Entry("model.safetensors.index.json", "{\"a\":1}"),
+                      Entry("original/model.safetensors", "x"),
+                      Entry("training_args.bin", "x"),
+                      Entry("config.json", "{}"),
+                      Entry("tokenizer.json", "{\"b\":2}")};
+  const std::string resolve = "/org/Some-Repo/resolve/abc123/";
+  SERVE({{"/api/models/org/Some-Repo/revision/main", {{"body", json({{"sha", "abc123"}}).dump()}}},
+         {"/api/models/org/Some-Repo/tree/abc123?recursive=1", {{"body", files.dump()}}},
+         {resolve + "model-00001-of-00002.safetensors", Route("q4", q4_)},
+         {resolve + "model-00002-of-00002.safetensors", Route("q8", q8_)},
+         {resolve + "model.safetensors.index.json", Route("index", "{\"a\":1}")},
+         {resolve + "config.json", Route("config", "{}")},
+         {resolve + "tokenizer.json", Route("tokenizer", "{\"b\":2}")}});
+  Result<PulledModel> result = Pull("org/Some-Repo");
+  ASSERT_TRUE(result.ok()) << result.error().ToString();
+  EXPECT_EQ(result->record.name, "Some-Repo");
+  EXPECT_EQ(result->record.path, Models() / "Some-Repo");
+  EXPECT_EQ(result->record.files.size(), 5U);
+  EXPECT_EQ(ReadBytes(Models() / "Some-Repo/model-00002-of-00002.safetensors"), q8_);
+  EXPECT_FALSE(fs::exists(Models() / "Some-Repo/README.md"));
+  const ModelStore store(settings_);
+  EXPECT_EQ(*store.Resolve("org/some-repo"), Models() / "Some-Repo");
+  EXPECT_EQ(store.List()->front().source, "hf:org/Some-Repo:config.json");
+  EXPECT_EQ(Pull("org/Some-Repo")->outcome, PullOutcome::kAlreadyThere);
+  // No file of the wanted kind, and no model either way.
+  EXPECT_FALSE(Pull("org/Some-Repo:Q8_0").ok());
+  ASSERT_TRUE(store.Remove("Some-Repo").ok());
+  EXPECT_TRUE(store.List()->empty());
+}
+
 TEST_F(HubPullTest, TakesAllShards) {
   SERVE(HubRoutes());
   Result<PulledModel> result = Pull("org/repo:BF16");

@@ -66,6 +66,25 @@ TEST_F(StoreTest, ListsModelsOnly) {
   EXPECT_EQ((*models)[1].bytes(), 10u);
 }
 
+TEST_F(StoreTest, ADirectoryIsAModel) {
+  Add("b.gguf");
+  const fs::path directory = store_.models_directory() / "Some-Hf";
+  fs::create_directories(directory / "extra");
+  fs::create_directories(store_.models_directory() / "nothing");
+  WriteBytes(directory / "model.safetensors", "1234567");
+  WriteBytes(directory / "config.json", "{}");
+  const auto models = store_.List();
+  ASSERT_TRUE(models.ok()) << models.error().ToString();
+  ASSERT_EQ(models->size(), 2U);
+  EXPECT_EQ(models->front().name, "Some-Hf");
+  EXPECT_EQ(models->front().path, directory);
+  EXPECT_EQ(models->front().bytes(), 9U);
+  EXPECT_EQ(*store_.Resolve("some-hf"), directory);
+  ASSERT_TRUE(store_.Remove("some-hf").ok());
+  EXPECT_FALSE(fs::exists(directory));
+  EXPECT_EQ(store_.List()->size(), 1U);
+}
+
 TEST_F(StoreTest, IgnoresARecordThatIsBrokenOrOfAnotherFile) {
   Add("a.gguf");
   WriteBytes(store_.models_directory() / "a.json", "{\"files\": 3}");

@@ -5,9 +5,11 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<Command, 11> kCommands = {{
+constexpr std::array<Command, 13> kCommands = {{
     {"run", "Generate once from a prompt", DefineRun},
     {"chat", "Talk with a model in the terminal", DefineChat},
+    {"serve", "Serve a model over HTTP and WebSocket", DefineServe},
+    {"gateway", "Balance requests over many servers", DefineGateway},
     {"pull", "Fetch a model into the local store", DefinePull},
     {"list", "Models in the local store", DefineList},
     {"rm", "Remove a model from the local store", DefineRemove},

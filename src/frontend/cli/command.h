@@ -28,6 +28,8 @@ std::span<const Command> Commands();
 
 CommandBody DefineRun(CLI::App& app);
 CommandBody DefineChat(CLI::App& app);
+CommandBody DefineGateway(CLI::App& app);
+CommandBody DefineServe(CLI::App& app);
 CommandBody DefinePull(CLI::App& app);
 CommandBody DefineList(CLI::App& app);
 CommandBody DefineRemove(CLI::App& app);

@@ -195,8 +195,8 @@ class Downloader {
     return file_.Truncate(0);
   }
 
-  HttpRequest NextRequest() const {
-    HttpRequest request = job_.request;
+  FetchRequest NextRequest() const {
+    FetchRequest request = job_.request;
     request.headers.push_back("Accept-Encoding: identity");
     if (file_.size() == 0)
       return request;

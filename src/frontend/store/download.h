@@ -17,7 +17,7 @@
 namespace tenon {
 
 struct DownloadJob {
-  HttpRequest request;
+  FetchRequest request;
   std::filesystem::path path;
   std::optional<uint64_t> bytes;  // the exact length, where known
   std::string sha256;             // the digest in lower case, "" if not known

@@ -226,7 +226,7 @@ HttpClient::~HttpClient() {
   curl_easy_cleanup(static_cast<CURL*>(curl_));
 }
 
-void HttpClient::Configure(const HttpRequest& request, const std::string& url, Transfer& transfer) {
+void HttpClient::Configure(const FetchRequest& request, const std::string& url, Transfer& transfer) {
   CURL* curl = static_cast<CURL*>(curl_);
   curl_easy_reset(curl);  // connections stay
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
@@ -260,7 +260,7 @@ void HttpClient::Configure(const HttpRequest& request, const std::string& url, T
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
 }
 
-HttpOutcome HttpClient::FetchOnce(const HttpRequest& request, const std::string& url,
+HttpOutcome HttpClient::FetchOnce(const FetchRequest& request, const std::string& url,
                                   HttpSink& sink) {
   Transfer transfer;
   transfer.sink = &sink;
@@ -285,7 +285,7 @@ HttpOutcome HttpClient::FetchOnce(const HttpRequest& request, const std::string&
   return outcome;
 }
 
-HttpOutcome HttpClient::Fetch(const HttpRequest& request, HttpSink& sink) {
+HttpOutcome HttpClient::Fetch(const FetchRequest& request, HttpSink& sink) {
   std::string url = request.url;
   HttpOutcome outcome;
   for (int hop = 0; hop <= kMaxRedirects; ++hop) {
@@ -313,7 +313,7 @@ HttpOutcome HttpClient::Fetch(const HttpRequest& request, HttpSink& sink) {
   return outcome;
 }
 
-Result<HttpBody> HttpClient::FetchText(const HttpRequest& request, uint64_t max_bytes) {
+Result<HttpBody> HttpClient::FetchText(const FetchRequest& request, uint64_t max_bytes) {
   TextSink sink(max_bytes);
   for (int failures = 1;; ++failures) {
     HttpOutcome outcome = Fetch(request, sink);

@@ -33,7 +33,7 @@ struct HttpSettings {
   std::chrono::milliseconds last_retry_delay{8000};
 };
 
-struct HttpRequest {
+struct FetchRequest {
   std::string url;
   std::vector<std::string> headers;  // "Name: value"
   std::string access_hint;           // what to add to the error if access is refused
@@ -87,10 +87,10 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   // One try. A status other than 2xx is an error.
-  HttpOutcome Fetch(const HttpRequest& request, HttpSink& sink);
+  HttpOutcome Fetch(const FetchRequest& request, HttpSink& sink);
 
   // A whole small body, with retries.
-  Result<HttpBody> FetchText(const HttpRequest& request, uint64_t max_bytes);
+  Result<HttpBody> FetchText(const FetchRequest& request, uint64_t max_bytes);
 
   // Waits before try number `failures` + 1. Fails with kCancelled if the client was stopped.
   Status WaitToRetry(int failures, std::chrono::milliseconds retry_after);
@@ -99,8 +99,8 @@ class HttpClient {
 
  private:
   struct Transfer;
-  void Configure(const HttpRequest& request, const std::string& url, Transfer& transfer);
-  HttpOutcome FetchOnce(const HttpRequest& request, const std::string& url, HttpSink& sink);
+  void Configure(const FetchRequest& request, const std::string& url, Transfer& transfer);
+  HttpOutcome FetchOnce(const FetchRequest& request, const std::string& url, HttpSink& sink);
 
   HttpSettings settings_;
   std::stop_token stop_;

@@ -114,7 +114,7 @@ std::string AccessHint(const HubSettings& settings, const HubName& name) {
 
 Result<HttpBody> Ask(HttpClient& client, const HubSettings& settings, const HubName& name,
                      const std::string& url) {
-  HttpRequest request;
+  FetchRequest request;
   request.url = url;
   request.bearer_token = settings.token;
   request.access_hint = AccessHint(settings, name);
@@ -333,9 +333,9 @@ bool IsHubSource(std::string_view source, const HubName& name) {
          (name.selector.empty() || MatchesSelector(source.substr(colon + 1), name.selector));
 }
 
-HttpRequest HubFileRequest(const HubSettings& settings, const HubName& name,
+FetchRequest HubFileRequest(const HubSettings& settings, const HubName& name,
                            std::string_view revision, std::string_view path) {
-  HttpRequest request;
+  FetchRequest request;
   request.url = fmt::format("{}/{}/resolve/{}/{}", settings.endpoint, name.repository,
                             EncodeUrlPath(revision), EncodeUrlPath(path));
   request.bearer_token = settings.token;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "frontend/store/ascii.h"
+#include "frontend/store/model_directory.h"
 #include "frontend/store/sha256.h"
 #include "frontend/store/url.h"
 
@@ -180,9 +181,12 @@ Result<PulledModel> ModelPull::Publish() {
       WriteFileAtomic(models / (record_.name + ".json"), FormatModelRecord(record_)));
   for (size_t i = record_.files.size(); i-- > 0;) {
     const std::string& name = record_.files[i].name;
+    TENON_RETURN_IF_ERROR(CreateDirectories((models / name).parent_path()));
     TENON_RETURN_IF_ERROR(RenameDurably(PartialPath(name), models / name));
   }
   record_.path = models / record_.files.front().name;
+  if (record_.path.filename() == kDirectoryConfig)
+    record_.path = record_.path.parent_path();
   std::error_code ignored;
   fs::remove_all(PartialDirectory(models, record_.name), ignored);
   return PulledModel{PullOutcome::kPulled, record_};
@@ -197,16 +201,25 @@ Result<PulledModel> ModelPull::FromHub(const HubName& name) {
   TENON_RETURN_IF_ERROR(RequireNetwork(settings_.hub.network, "HF_HUB_OFFLINE is set"));
   TENON_ASSIGN_OR_RETURN(const HubRepository repository,
                          FetchHubRepository(client_, settings_.hub, name));
-  TENON_ASSIGN_OR_RETURN(const std::vector<HubFile> chosen, ChooseHubFiles(repository.files, name));
+  auto gguf = ChooseHubFiles(repository.files, name);
+  const std::vector<HubFile> files = name.selector.empty() && !gguf.ok()
+                                         ? ChooseDirectoryFiles(repository.files)
+                                         : std::vector<HubFile>();
+  const bool directory = !files.empty();
+  if (!directory && !gguf.ok())
+    return std::move(gguf).error();
+  const std::vector<HubFile>& chosen = directory ? files : *gguf;
   const fs::path first = chosen.front().path;
-  TENON_RETURN_IF_ERROR(Begin(ParseShardName(first.filename().string()).prefix));
+  TENON_RETURN_IF_ERROR(Begin(directory ? fs::path(name.repository).filename().string()
+                                        : ParseShardName(first.filename().string()).prefix));
   record_.source = fmt::format("hf:{}:{}", name.repository, first.string());
   record_.licence = repository.licence;
   record_.licence_name = repository.licence;
   record_.licence_url = fmt::format("{}/{}", RedactUrl(settings_.hub.endpoint), name.repository);
   std::vector<RemoteFile> remote;
   for (size_t i = 0; i < chosen.size(); ++i) {
-    const std::string file_name = ShardFileName(record_.name, i + 1, chosen.size());
+    const std::string file_name = directory ? fmt::format("{}/{}", record_.name, chosen[i].path)
+                                            : ShardFileName(record_.name, i + 1, chosen.size());
     remote.push_back({HubFileRequest(settings_.hub, name, repository.revision, chosen[i].path),
                       {file_name, chosen[i].bytes, chosen[i].sha256}});
   }
@@ -272,8 +285,11 @@ Status ModelPull::DownloadFile(RemoteFile& remote, Totals totals) {
   job.on_progress = [&](uint64_t done, uint64_t total) {
     Report(PullStage::kDownloading, totals.done + done, totals.all > 0 ? totals.all : total);
   };
+  TENON_RETURN_IF_ERROR(CreateDirectories(job.path.parent_path()));
   TENON_ASSIGN_OR_RETURN(DownloadedFile done, Download(client_, job));
-  if (Status status = CheckIsGguf(job.path); !status.ok()) {
+  // Files of a directory are checked when it is opened.
+  const bool is_gguf = LowerCaseAscii(job.path.extension().string()) == ".gguf";
+  if (Status status = is_gguf ? CheckIsGguf(job.path) : Status(); !status.ok()) {
     RemoveDownload(job.path);
     return status;
   }
@@ -296,6 +312,9 @@ Status RemoveModel(const fs::path& models_directory, const ModelRecord& model) {
                        (models_directory / file.name).string());
     }
   }
+  // What else lies in a model's directory.
+  if (fs::is_directory(model.path, error))
+    fs::remove_all(model.path, error);
   fs::remove(models_directory / (model.name + ".json"), error);
   fs::remove_all(PartialDirectory(models_directory, model.name), error);
   return {};

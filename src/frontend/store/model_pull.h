@@ -40,7 +40,7 @@ class ModelPull {
  private:
   // A file to be loaded as it is.
   struct RemoteFile {
-    HttpRequest request;
+    FetchRequest request;
     StoredFile file;  // bytes 0 and sha256 "" where not known beforehand
   };
   // Bytes of the model's files that are loaded already, and of all of them.

@@ -28,8 +28,13 @@ Result<StoredFile> ParseFile(const json& entry, const std::string& where) {
   file.bytes = entry["bytes"].get<uint64_t>();
   TENON_RETURN_IF_ERROR(ReadText(entry, "name", where, file.name));
   TENON_RETURN_IF_ERROR(ReadText(entry, "sha256", where, file.sha256));
-  const bool plain =
-      !file.name.empty() && file.name.front() != '.' && file.name.find('/') == std::string::npos;
+  // One name, or two with a slash between.
+  const size_t slash = file.name.find('/');
+  const std::string_view first = std::string_view(file.name).substr(0, slash);
+  const std::string_view second =
+      slash == std::string::npos ? "file" : std::string_view(file.name).substr(slash + 1);
+  const bool plain = !first.empty() && first.front() != '.' && !second.empty() &&
+                     second.front() != '.' && second.find('/') == std::string_view::npos;
   if (!plain)
     return Corrupt("an entry of 'files' is no name of a file in the store", where);
   return file;

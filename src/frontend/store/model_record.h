@@ -11,14 +11,14 @@
 namespace tenon {
 
 struct StoredFile {
-  std::string name;  // in the store's folder
+  std::string name;  // in the store's folder; "<directory>/<file>" of a Hugging Face directory
   uint64_t bytes = 0;
   std::string sha256;
 };
 
 struct ModelRecord {
   std::string name;
-  std::filesystem::path path;     // of the file to open: the model itself or its first shard
+  std::filesystem::path path;     // to open: the model's file, its first shard or its directory
   std::vector<StoredFile> files;  // the model, or its shards in order
   std::string source;        // "pypi:...", "hf:org/repo:file.gguf", a URL; "" if put there by hand
   std::string licence;       // its short name, "" if not known

@@ -89,7 +89,7 @@ Result<std::vector<IndexFile>> FetchPage(HttpClient& client, const std::string& 
   if (!IsHttpUrl(index_url))
     return Unsupported("an index that is neither http nor https");
   const size_t end = index_url.find_last_not_of('/');
-  HttpRequest request;
+  FetchRequest request;
   request.url = fmt::format("{}/{}/", std::string_view(index_url).substr(0, end + 1), project);
   request.headers.emplace_back(kAccept);
   TENON_ASSIGN_OR_RETURN(HttpBody body, client.FetchText(request, kMaxPageBytes));

@@ -8,6 +8,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "frontend/store/ascii.h"
+#include "frontend/store/model_directory.h"
 #include "frontend/store/model_pull.h"
 #include "frontend/store/url.h"
 
@@ -56,9 +57,12 @@ uint64_t FileBytes(const fs::path& path) {
   return error ? 0 : bytes;
 }
 
-// The record of the model whose first file is at `path`: from its JSON, or made up from the name.
+// The record of the model whose first file, or whose directory, is at `path`: from its JSON, or
+// made up from the name.
 ModelRecord ReadRecord(const fs::path& path) {
-  const std::string name = ParseShardName(path.filename().string()).prefix;
+  const bool directory = IsModelDirectory(path);
+  const std::string file_name = path.filename().string();
+  const std::string name = directory ? file_name : ParseShardName(file_name).prefix;
   const fs::path json_path = path.parent_path() / (name + ".json");
   Result<std::string> text = ReadWholeFile(json_path, kMaxRecordBytes);
   ModelRecord record;
@@ -69,11 +73,12 @@ ModelRecord ReadRecord(const fs::path& path) {
     else
       Log(LogLevel::kWarning, "the record is ignored: {}", parsed.error().ToString());
   }
-  const StoredFile found = {path.filename().string(), FileBytes(path), {}};
+  const std::vector<StoredFile> found =
+      directory ? DirectoryFiles(path) : std::vector{StoredFile{file_name, FileBytes(path), {}}};
   // A record of another file: somebody has put a new one in its place.
-  if (record.files.empty() || record.files.front().name != found.name ||
-      record.files.front().bytes != found.bytes)
-    record = ModelRecord{{}, {}, {found}, {}, {}, {}, {}, {}};
+  if (record.files.empty() || record.files.front().name != found.front().name ||
+      record.files.front().bytes != found.front().bytes)
+    record = ModelRecord{{}, {}, found, {}, {}, {}, {}, {}};
   record.name = name;
   record.path = path;
   return record;
@@ -132,7 +137,7 @@ Result<std::vector<ModelRecord>> ModelStore::List() const {
   if (error == std::errc::no_such_file_or_directory || settings_.home.empty())
     return models;
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (IsModelPath(*entry))
+    if (IsModelPath(*entry) || IsModelDirectory(entry->path()))
       models.push_back(ReadRecord(entry->path()));
   }
   if (error) {

@@ -1,9 +1,10 @@
 // ModelStore: the models on this machine, by name.
 //
 // On the disk: $TENON_HOME/models/<name>.gguf with <name>.json beside it (model_record.h), or the
-// shards of a model. Unfinished downloads and locks live in models/.partial; a file appears under
-// its final name only when it is complete, checked and on the disk. Files that were put into the
-// folder by hand count as models too. Threading: const members from any thread and any process.
+// shards of a model, or <name>/, a Hugging Face directory. Unfinished downloads and locks live in
+// models/.partial; a file appears under its final name only when it is complete, checked and on the
+// disk. Files that were put into the folder by hand count as models too. Threading: const members
+// from any thread and any process.
 #pragma once
 
 #include <cstdint>
@@ -79,8 +80,8 @@ class ModelStore {
   Status Remove(std::string_view name) const;
 
   // Brings a model into the store: a name of the catalogue, "org/repo[:quantization or file]" of
-  // the Hugging Face Hub, or the https address of a .gguf file. What a failed pull loaded stays
-  // and is continued by the next one.
+  // the Hugging Face Hub, or the https address of a .gguf file. A repository without GGUF files
+  // becomes a directory. What a failed pull loaded stays and is continued by the next one.
   Result<PulledModel> Pull(std::string_view name, const PullOptions& options) const;
 
   const StoreSettings& settings() const { return settings_; }

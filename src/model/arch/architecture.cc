@@ -7,11 +7,14 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<Architecture, 4> kArchitectures = {{
+constexpr std::array<Architecture, 7> kArchitectures = {{
     {"llama", BuildLlama},
     {"qwen2", BuildQwen2},
     {"qwen3", BuildQwen3},
+    {"gemma2", BuildGemma2},
     {"gemma3", BuildGemma3},
+    {"phi3", BuildPhi3},
+    {"granite", BuildGranite},
 }};
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace tenon {
 
-// Names of the step graph's inputs and of its output.
+// Names of the step graph's inputs.
 inline constexpr std::string_view kTokensInput = "tokens";        // I32 [N]
 inline constexpr std::string_view kPositionsInput = "positions";  // I32 [N]
 inline constexpr std::string_view kRowsInput = "output_rows";     // I32 [R]: rows of the step
@@ -24,15 +24,19 @@ struct Architecture {
 
 std::span<const Architecture> Architectures();
 
-// The unoptimised step graph: (tokens, positions, output_rows) -> logits F32 [R, vocab_size].
-// kUnsupported for an architecture that is not in the list; kCorrupt, naming the tensor, when a
-// tensor is missing or has another shape than the hyperparameters say.
+// The unoptimised step graph: (tokens, positions, output_rows) -> logits F32 [R, vocab_size], and
+// the hidden states after the final norm that they come from, F32 [R, hidden_size]. kUnsupported
+// for an architecture that is not in the list; kCorrupt, naming the tensor, when a tensor is
+// missing or has another shape than the hyperparameters say.
 Result<Graph> BuildGraph(const ModelSource& source);
 
 // The families.
 Result<Graph> BuildLlama(const ModelSource& source);
 Result<Graph> BuildQwen2(const ModelSource& source);
 Result<Graph> BuildQwen3(const ModelSource& source);
+Result<Graph> BuildGemma2(const ModelSource& source);
 Result<Graph> BuildGemma3(const ModelSource& source);
+Result<Graph> BuildPhi3(const ModelSource& source);
+Result<Graph> BuildGranite(const ModelSource& source);
 
 }  // namespace tenon

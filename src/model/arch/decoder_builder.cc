@@ -142,9 +142,11 @@ void DecoderBuilder::Head(ValueId x) {
     ValueId table = Weight("token_embd.weight", {config().vocab_size, config().hidden_size});
     logits = Append("output", LinearAttrs{}, {normed, table});
   }
+  logits = Scaled(logits, config().logit_scale);
   if (config().final_logit_softcap > 0.0F)
     logits = Append("logit softcap", SoftcapAttrs{config().final_logit_softcap}, {logits});
   graph_.MarkOutput(logits);
+  graph_.MarkOutput(normed);
 }
 
 Result<Graph> DecoderBuilder::Finish() {

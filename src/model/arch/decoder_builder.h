@@ -45,6 +45,8 @@ class DecoderBuilder {
   ValueId Silu(ValueId x) { return Append("silu", SiluAttrs{}, {x}); }
   ValueId Gelu(ValueId x) { return Append("gelu", GeluAttrs{}, {x}); }
   ValueId Scale(ValueId x, float factor) { return Append("scale", ScaleAttrs{factor}, {x}); }
+  // The same; x itself when the factor is 1.
+  ValueId Scaled(ValueId x, float factor) { return factor == 1.0F ? x : Scale(x, factor); }
 
   // down(act(gate(x)) * up(x)), act chosen by the family.
   enum class Activation : uint8_t { kSilu, kGelu };

@@ -9,11 +9,6 @@
 namespace tenon {
 namespace {
 
-bool IsSliding(const ModelConfig& c, int64_t layer) {
-  return c.sliding_window > 0 && c.sliding_window_pattern > 0 &&
-         (layer + 1) % c.sliding_window_pattern != 0;
-}
-
 // Rotary parameters of a sliding layer: the local base, no context extension.
 RopeParams SlidingRope(const ModelConfig& c) {
   RopeParams rope = ToRopeParams(c.rope);
@@ -26,8 +21,8 @@ RopeParams SlidingRope(const ModelConfig& c) {
 
 ValueId AttentionBlock(DecoderBuilder& b, ValueId x, int64_t layer) {
   const ModelConfig& c = b.config();
-  const bool sliding = IsSliding(c, layer);
-  const RopeParams rope = sliding ? SlidingRope(c) : ToRopeParams(c.rope);
+  const int64_t window = LayerWindow(c, layer);
+  const RopeParams rope = window > 0 ? SlidingRope(c) : ToRopeParams(c.rope);
   ValueId h = b.Norm(x, "attn_norm.weight", c.hidden_size);
   ValueId q = b.Linear(h, "attn_q", c.head_count * c.head_dim, c.hidden_size);
   ValueId k = b.Linear(h, "attn_k", c.kv_head_count * c.head_dim, c.hidden_size);
@@ -35,7 +30,7 @@ ValueId AttentionBlock(DecoderBuilder& b, ValueId x, int64_t layer) {
   q = b.Rope(b.Norm(q, "attn_q_norm.weight", c.head_dim), rope);
   k = b.Rope(b.Norm(k, "attn_k_norm.weight", c.head_dim), rope);
   AttentionAttrs attention = b.DefaultAttention();
-  attention.window = sliding ? c.sliding_window : 0;
+  attention.window = window;
   ValueId a = b.Attention(q, k, v, attention);
   ValueId o = b.Linear(a, "attn_output", c.hidden_size, c.head_count * c.head_dim);
   return b.Add(b.Norm(o, "post_attention_norm.weight", c.hidden_size), x);

@@ -18,7 +18,9 @@ Result<Graph> BuildQwen3(const ModelSource& source) {
     ValueId v = b.Linear(h, "attn_v", c.kv_head_count * c.head_dim, c.hidden_size);
     q = b.Rope(b.Norm(q, "attn_q_norm.weight", c.head_dim), rope);
     k = b.Rope(b.Norm(k, "attn_k_norm.weight", c.head_dim), rope);
-    ValueId a = b.Attention(q, k, v, b.DefaultAttention());
+    AttentionAttrs attention = b.DefaultAttention();
+    attention.window = LayerWindow(c, layer);
+    ValueId a = b.Attention(q, k, v, attention);
     x = b.Add(b.Linear(a, "attn_output", c.hidden_size, c.head_count * c.head_dim), x);
     ValueId n = b.Norm(x, "ffn_norm.weight", c.hidden_size);
     x = b.Add(b.GatedFeedForward(n, DecoderBuilder::Activation::kSilu), x);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "model/fused_tensors.h"
 #include "model/gguf/gguf_fields.h"
 
 namespace tenon {
@@ -16,8 +17,9 @@ struct Architecture {
   std::string_view name;
   bool interleaved_rope;  // whether the file's query and key rows are permuted for pairs (2p, 2p+1)
 };
-constexpr Architecture kArchitectures[] = {
-    {"llama", true}, {"qwen2", false}, {"qwen3", false}, {"gemma3", false}};
+constexpr Architecture kArchitectures[] = {{"llama", true},   {"qwen2", false},  {"qwen3", false},
+                                           {"gemma2", false}, {"gemma3", false}, {"phi3", false},
+                                           {"granite", true}};
 
 const Architecture* FindArchitecture(std::string_view name) {
   for (const Architecture& architecture : kArchitectures) {
@@ -94,6 +96,34 @@ Status ReadGemma3(const GgufFields& fields, ModelConfig& config) {
   return {};
 }
 
+// Gemma 2 (arXiv 2408.00118): every second layer slides. Its 27B model too scales queries by the
+// width per head.
+constexpr int64_t kGemma2Pattern = 2;
+constexpr int64_t kGemma2LayersOf27B = 46;
+
+Status ReadGemma2(const GgufFields& fields, ModelConfig& config) {
+  config.sliding_window = 4096;
+  TENON_RETURN_IF_ERROR(fields.Optional("attention.sliding_window", config.sliding_window));
+  config.sliding_window_pattern = kGemma2Pattern;
+  if (config.attention_scale == 0.0F) {
+    const int64_t width = config.layer_count == kGemma2LayersOf27B
+                              ? config.hidden_size / config.head_count
+                              : config.head_dim;
+    config.attention_scale = 1.0F / std::sqrt(static_cast<float>(width));
+  }
+  return {};
+}
+
+Status ReadGranite(const GgufFields& fields, ModelConfig& config) {
+  TENON_RETURN_IF_ERROR(fields.Optional("embedding_scale", config.embedding_scale));
+  TENON_RETURN_IF_ERROR(fields.Optional("residual_scale", config.residual_scale));
+  // The file has what logits are divided by.
+  float divisor = 1.0F;
+  TENON_RETURN_IF_ERROR(fields.Optional("logit_scale", divisor));
+  config.logit_scale = 1.0F / divisor;
+  return {};
+}
+
 // One more than the highest N of the tensors "blk.N.*".
 int64_t BlocksPresent(const std::vector<TensorInfo>& tensors) {
   constexpr std::string_view kPrefix = "blk.";
@@ -154,12 +184,17 @@ Status FillKnown(const GgufFields& fields, ModelSource& source) {
   TENON_RETURN_IF_ERROR(ReadHeadDim(fields, config));
   TENON_RETURN_IF_ERROR(ReadNumbers(fields, config));
   TENON_RETURN_IF_ERROR(ReadGgufRope(fields, config));
+  if (config.architecture == "gemma2")
+    TENON_RETURN_IF_ERROR(ReadGemma2(fields, config));
   if (config.architecture == "gemma3")
     TENON_RETURN_IF_ERROR(ReadGemma3(fields, config));
-  // Mistral 7B v0.1, which converters call llama: a window in every layer.
-  if (config.architecture == "llama")
+  if (config.architecture == "granite")
+    TENON_RETURN_IF_ERROR(ReadGranite(fields, config));
+  // Mistral 7B v0.1, which converters call llama, and Phi-3: a window in every layer.
+  if (config.architecture == "llama" || config.architecture == "phi3")
     TENON_RETURN_IF_ERROR(fields.Optional("attention.sliding_window", config.sliding_window));
-  return CheckVocabulary(fields, source);
+  TENON_RETURN_IF_ERROR(CheckVocabulary(fields, source));
+  return config.architecture == "phi3" ? SlicePhi3Tensors(config, source) : Status();
 }
 
 // What an unknown architecture's metadata says under the usual names.

@@ -13,7 +13,8 @@ namespace tenon {
 // Architectures whose metadata is understood and therefore checked.
 bool IsKnownGgufArchitecture(std::string_view architecture);
 
-// Fills source.config from `metadata` and the directory in source.tensors (by_name is used).
+// Fills source.config from `metadata` and the directory in source.tensors (by_name is used), whose
+// fused matrices become slices (fused_tensors.h).
 // Known architectures: a missing mandatory key, a value of the wrong type or outside its range, or
 // one that contradicts the tensors is an error that names the key. Others: what can be read is
 // filled in.

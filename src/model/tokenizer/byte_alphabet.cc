@@ -19,6 +19,22 @@ ByteAlphabet::ByteAlphabet() {
         static_cast<int16_t>(byte);
 }
 
+std::string SpellBytes(std::string_view text) {
+  static const auto spellings = [] {
+    std::array<std::string, 256> made;
+    char32_t shifted = 0x100;
+    for (int byte = 0; byte < 256; ++byte)
+      AppendUtf8(IsPrintable(byte) ? static_cast<char32_t>(byte) : shifted++,
+                 made[static_cast<size_t>(byte)]);
+    return made;
+  }();
+  std::string out;
+  out.reserve(text.size() + text.size() / 4);
+  for (const char letter : text)
+    out += spellings[static_cast<uint8_t>(letter)];
+  return out;
+}
+
 std::string ByteAlphabet::Bytes(std::string_view spelling) const {
   std::string out;
   out.reserve(spelling.size());

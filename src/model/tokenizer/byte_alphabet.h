@@ -25,4 +25,7 @@ class ByteAlphabet {
   std::array<int16_t, kLetters> byte_of_;  // by code point; -1: not in the alphabet
 };
 
+// Every byte of `text` in the alphabet's spelling.
+std::string SpellBytes(std::string_view text);
+
 }  // namespace tenon

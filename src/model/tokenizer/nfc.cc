@@ -1,6 +1,9 @@
 #include "model/tokenizer/nfc.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
+#include <array>
 
 #include "model/tokenizer/unicode_tables.h"
 #include "model/tokenizer/utf8.h"
@@ -23,6 +26,19 @@ constexpr char32_t kRawByte = 0x110000;
 
 uint64_t PairKey(char32_t first, char32_t second) {
   return static_cast<uint64_t>(first) << 32 | second;
+}
+
+// Characters with a compatibility mapping that Unicode got after version 9, where the reference's
+// normalizer stopped; utf8proc maps them.
+constexpr std::pair<char32_t, char32_t> kMappedLater[] = {
+    {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},   {0x10781, 0x10785},
+    {0x10787, 0x107B0}, {0x107B2, 0x107BA}, {0x11938, 0x11938}, {0x1E030, 0x1E06D},
+    {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
+
+bool IsMappedLater(char32_t code) {
+  return std::any_of(std::begin(kMappedLater), std::end(kMappedLater), [code](const auto& range) {
+    return code >= range.first && code <= range.second;
+  });
 }
 
 // No character below U+0300 composes with or reorders against another one below it, and U+0300
@@ -64,23 +80,46 @@ Nfc::Nfc() {
   combining_runs_.assign(runs.begin(), runs.end());
 }
 
-std::string Nfc::Normalize(std::string_view text) const {
-  if (IsPlainlyComposed(text))
-    return std::string(text);
-  std::u32string codes;
-  codes.reserve(text.size());
+void Nfc::DecomposeCompatibly(char32_t code, std::u32string& out) {
+  // U+FDFA, the longest, becomes 18 characters.
+  std::array<utf8proc_int32_t, 32> codes{};
+  int boundary = 0;
+  const utf8proc_ssize_t count = utf8proc_decompose_char(
+      static_cast<utf8proc_int32_t>(code), codes.data(), codes.size(),
+      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT), &boundary);
+  if (count <= 0 || count > static_cast<utf8proc_ssize_t>(codes.size()) || IsMappedLater(code)) {
+    out += code;
+    return;
+  }
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i)
+    out += static_cast<char32_t>(codes[i]);
+}
+
+void Nfc::DecomposeText(std::string_view text, NormalForm form, std::u32string& out) const {
+  const bool compatibly = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
+  out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const Utf8Char c = DecodeUtf8(text, at);
-    if (c.state == Utf8State::kValid) {
-      Decompose(c.code, codes);
-    } else {
+    if (c.state != Utf8State::kValid) {
       for (size_t i = at; i < at + c.length; ++i)
-        codes += kRawByte + static_cast<uint8_t>(text[i]);
+        out += kRawByte + static_cast<uint8_t>(text[i]);
+    } else if (compatibly) {
+      DecomposeCompatibly(c.code, out);
+    } else {
+      Decompose(c.code, out);
     }
     at += c.length;
   }
+}
+
+std::string Nfc::Normalize(std::string_view text, NormalForm form) const {
+  if (form == NormalForm::kNfc && IsPlainlyComposed(text))
+    return std::string(text);
+  std::u32string codes;
+  DecomposeText(text, form, codes);
   SortMarks(codes);
-  Compose(codes);
+  if (form == NormalForm::kNfc || form == NormalForm::kNfkc)
+    Compose(codes);
   std::string out;
   out.reserve(text.size());
   for (char32_t code : codes) {

@@ -1,4 +1,5 @@
-// Nfc: Unicode's composed normal form, which some tokenizers apply before splitting (UAX #15).
+// Nfc: Unicode's normal forms (UAX #15), which some tokenizers apply before splitting: the composed
+// one, and the others by name.
 //
 // Owns its maps. Threading: const after construction; any thread.
 #pragma once
@@ -12,15 +13,20 @@
 
 namespace tenon {
 
+enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
+
 class Nfc {
  public:
   Nfc();
 
   // Bytes that are not UTF-8 stay as they are. Linear in the text, apart from sorting each run of
   // combining marks.
-  std::string Normalize(std::string_view text) const;
+  std::string Normalize(std::string_view text, NormalForm form = NormalForm::kNfc) const;
 
  private:
+  void DecomposeText(std::string_view text, NormalForm form, std::u32string& out) const;
+  // The compatibility mapping, of utf8proc's Unicode version.
+  static void DecomposeCompatibly(char32_t code, std::u32string& out);
   void Decompose(char32_t code, std::u32string& out) const;
   void Compose(std::u32string& codes) const;
   void SortMarks(std::u32string& codes) const;

@@ -16,8 +16,9 @@ namespace tenon {
 class PairTable {
  public:
   // `count` is the number of pairs that will be added at most.
+  // Two slots at least, so that the shift stays below 64.
   explicit PairTable(size_t count)
-      : slots_(std::bit_ceil(2 * count + 1)), shift_(64 - std::countr_zero(slots_.size())) {}
+      : slots_(std::bit_ceil(2 * count + 2)), shift_(64 - std::countr_zero(slots_.size())) {}
 
   // Of two equal pairs the first stays. REQUIRES: left and right are not negative.
   void Add(int32_t left, int32_t right, MergeResult result) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ Result<SplitFamily> FindSplitFamily(std::string_view name);
 
 // All names that FindSplitFamily knows.
 std::vector<std::string_view> SplitFamilyNames();
+
+// The step of a published regular expression, character for character; none for another one.
+std::optional<SplitStep> FindSplitPattern(std::string_view regex);
 
 class PreTokenizer {
  public:

@@ -205,6 +205,24 @@ SplitFamily Viking() {
   return {{BloomStep(), {Run({kNumber}, 1)}}};
 }
 
+struct NamedPattern {
+  std::string_view regex;
+  SplitStep (*make)();
+};
+
+// In the spelling of the models' tokenizer.json files.
+#define TENON_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define TENON_CL100K(digits)                                     \
+  TENON_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" digits \
+                     R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
+constexpr NamedPattern kPatterns[] = {
+    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", Gpt2Step},
+    {TENON_CL100K("{1,3}"), [] { return Cl100kStep(3); }},
+    {TENON_CL100K(""), [] { return Cl100kStep(1); }},
+};
+#undef TENON_CL100K
+#undef TENON_CONTRACTIONS
+
 struct NamedFamily {
   std::string_view name;
   SplitFamily (*make)();
@@ -254,6 +272,14 @@ Result<SplitFamily> FindSplitFamily(std::string_view name) {
     known.append(known.empty() ? "" : ", ").append(other);
   return Unsupported("unknown pre-tokenizer \"" + std::string(name) + "\"; known are " + known,
                      "tokenizer.ggml.pre");
+}
+
+std::optional<SplitStep> FindSplitPattern(std::string_view regex) {
+  for (const NamedPattern& pattern : kPatterns) {
+    if (pattern.regex == regex)
+      return pattern.make();
+  }
+  return std::nullopt;
 }
 
 std::vector<std::string_view> SplitFamilyNames() {

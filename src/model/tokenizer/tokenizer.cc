@@ -1,6 +1,7 @@
 #include "model/tokenizer/tokenizer.h"
 
 #include "model/tokenizer/byte_bpe_tokenizer.h"
+#include "model/tokenizer/pipeline_tokenizer.h"
 #include "model/tokenizer/sentence_piece_tokenizer.h"
 #include "model/tokenizer/vocabulary.h"
 
@@ -13,6 +14,8 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
     return ByteBpeTokenizer::Create(std::move(vocabulary));
   if (model == "llama")
     return SentencePieceTokenizer::Create(std::move(vocabulary));
+  if (model == "pipeline")
+    return PipelineTokenizer::Create(std::move(vocabulary));
   return Unsupported("unknown tokenizer \"" + model +
                          "\"; known are gpt2 (byte-level BPE), llama "
                          "(SentencePiece)",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,12 @@ enum class TokenType : uint8_t {
   kByte = 6,
 };
 
+struct TokenizerPipeline;
+
 struct TokenizerSpec {
-  std::string model;  // GGUF's name: "gpt2" (byte-level BPE), "llama" (SentencePiece), ...
-  std::string pre;    // pre-tokenizer's name: "smollm", "llama-bpe", "qwen2", ...
+  // GGUF's name: "gpt2" (byte-level BPE), "llama" (SentencePiece); "pipeline": as `pipeline` says.
+  std::string model;
+  std::string pre;  // pre-tokenizer's name: "smollm", "llama-bpe", "qwen2", ...
   std::vector<std::string> tokens;
   std::vector<float> scores;        // SentencePiece; may be empty
   std::vector<TokenType> types;     // may be empty: all normal
@@ -35,6 +39,8 @@ struct TokenizerSpec {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = true;
+  // Of a tokenizer.json; then merges, scores and the three flags above are not used.
+  std::shared_ptr<const TokenizerPipeline> pipeline;
 };
 
 }  // namespace tenon

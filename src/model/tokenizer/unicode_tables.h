@@ -13,6 +13,9 @@ namespace tenon {
 // next one starts. The value is an index into the classes of unicode_classes.h plus two flags.
 std::span<const uint32_t> ClassRuns();
 
+// Runs of equal flags of unicode_steps.h, packed the same way.
+std::span<const uint32_t> StepRuns();
+
 // Runs of one canonical combining class, packed the same way.
 std::span<const uint32_t> CombiningRuns();
 

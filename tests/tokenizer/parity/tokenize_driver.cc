@@ -1,9 +1,10 @@
 // Runs the tokenizer for scripts/make_tokenizer_golden.py, one JSON value a line.
 //
 //   tokenize_driver MODEL [--special]   JSON strings to arrays of ids
-//   tokenize_driver MODEL --decode      arrays of ids to arrays of bytes
-//   tokenize_driver --pre NAME          JSON strings to arrays of arrays of bytes, the pieces
-//   tokenize_driver --nfc               JSON strings to their normal form
+//   tokenize_driver FILE.json ...       the same with a tokenizer.json; --special adds the tokens
+//   around tokenize_driver MODEL --decode      arrays of ids to arrays of bytes tokenize_driver
+//   --pre NAME          JSON strings to arrays of arrays of bytes, the pieces tokenize_driver --nfc
+//   JSON strings to their normal form
 #include <fmt/core.h>
 
 #include <iostream>
@@ -11,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/file_io.h"
+#include "model/hf/tokenizer_json.h"
 #include "model/model_source.h"
 #include "model/tokenizer/nfc.h"
 #include "model/tokenizer/pre_tokenizer.h"
@@ -56,21 +59,32 @@ int RunNfc() {
       [&](const json& text) { return json(nfc.Normalize(text.get_ref<const std::string&>())); });
 }
 
+Result<TokenizerSpec> ReadSpec(const std::string& path) {
+  if (path.ends_with(".json")) {
+    TENON_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, kMaxTokenizerBytes));
+    TENON_ASSIGN_OR_RETURN(const JsonDocument document, JsonDocument::Parse(text, path));
+    return ReadTokenizerJson(document.root(), 0);
+  }
+  TENON_ASSIGN_OR_RETURN(ModelSource source, OpenModel(path));
+  return std::move(source.tokenizer);
+}
+
 int RunModel(const std::string& path, const std::string& mode) {
-  auto source = OpenModel(path);
-  if (!source.ok())
-    return Fail(source.error());
-  auto tokenizer = Tokenizer::Create(std::move(source->tokenizer));
+  auto spec = ReadSpec(path);
+  if (!spec.ok())
+    return Fail(spec.error());
+  auto tokenizer = Tokenizer::Create(std::move(*spec));
   if (!tokenizer.ok())
     return Fail(tokenizer.error());
+  const bool around = path.ends_with(".json") && mode == "--special";
   const SpecialText special = mode == "--special" ? SpecialText::kParse : SpecialText::kPlain;
   if (mode == "--decode")
     return ForEachLine([&](const json& ids) {
       return BytesOf(tokenizer.value()->Decode(ids.get<std::vector<int32_t>>(), special));
     });
   return ForEachLine([&](const json& text) {
-    return json(
-        tokenizer.value()->Encode(text.get_ref<const std::string&>(), special, AddSpecial::kNone));
+    return json(tokenizer.value()->Encode(text.get_ref<const std::string&>(), special,
+                                          around ? AddSpecial::kModelDefault : AddSpecial::kNone));
   });
 }
 

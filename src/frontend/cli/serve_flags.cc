@@ -1,0 +1,168 @@
+#include "frontend/cli/serve_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/mapped_file.h"
+#include "frontend/store/environment.h"
+
+namespace tenon {
+namespace {
+
+// A request's text is parsed and tokenized on these; two, so that a long prompt holds up nobody.
+constexpr int kIoThreads = 2;
+
+void AddKey(const std::string& key, std::vector<ApiKey>& keys) {
+  const bool known =
+      std::ranges::any_of(keys, [&](const ApiKey& other) { return other.key == key; });
+  if (!key.empty() && !known)
+    keys.push_back({fmt::format("key{}", keys.size() + 1), key});
+}
+
+// One key a line; lines that are empty or begin with "#" are none.
+Status AddKeysOfFile(const std::string& path, std::vector<ApiKey>& keys) {
+  TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.size());
+  const size_t before = keys.size();
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' '))
+      line.remove_suffix(1);
+    if (!line.starts_with('#'))
+      AddKey(std::string(line), keys);
+  }
+  if (keys.size() == before)
+    return InvalidArgument(fmt::format("{} holds no key", path), "--api-key-file");
+  return {};
+}
+
+void AddNetwork(ServeFlags& flags, CLI::App& app) {
+  app.add_option("--host", flags.host, "Address to listen on (default: 127.0.0.1)");
+  app.add_option("--port", flags.port, "Port to listen on; 0: any free one (default: 8080)");
+  app.add_option("--grpc-port", flags.grpc_port, "Port for gRPC; 0: none (default)");
+  app.add_option("--api-key", flags.api_keys,
+                 "Key that clients must send (also TENON_API_KEY, LLAMA_API_KEY, VLLM_API_KEY)");
+  app.add_option("--api-key-file", flags.api_key_file, "File with one key a line");
+  app.add_option("--cors-origin", flags.cors_origins, "Web origin that may call; * for any");
+  app.add_option("--allowed-host", flags.allowed_hosts, "Further Host name to accept; * for any");
+  app.add_option("--tls-cert", flags.tls_certificate, "Certificate, PEM (--ssl-cert-file)");
+  app.add_option("--tls-key", flags.tls_key, "Its key, PEM (--ssl-key-file)");
+  app.add_option("--ssl-cert-file", flags.tls_certificate)->group("");
+  app.add_option("--ssl-key-file", flags.tls_key)->group("");
+}
+
+void AddScheduling(ServeFlags& flags, CLI::App& app) {
+  app.add_option("--parallel", flags.parallel, "Sequences that run at once (-np; default: 32)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}));
+  app.add_option("--queue-limit", flags.queue_limit,
+                 "Waiting requests, more get 429 (default: 512)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--batch-window-ms", flags.batch_window_ms,
+                 "Wait for company when nothing runs (default: 50)")
+      ->check(CLI::Range(int64_t{0}, int64_t{10'000}));
+  app.add_option("--policy", flags.policy, "continuous, or static for comparison")
+      ->check(CLI::IsMember({"continuous", "static"}));
+  app.add_option("--stuck-after", flags.stuck_after_s,
+                 "Seconds in one step after which /health is 503 (default: 30)")
+      ->check(CLI::Range(int64_t{1}, int64_t{86'400}));
+  app.add_option("--request-timeout", flags.request_timeout_s,
+                 "Seconds that a request may take; 0: no limit (default)")
+      ->check(CLI::Range(int64_t{0}, int64_t{86'400}));
+  app.add_option("--drain-timeout", flags.drain_timeout_s,
+                 "Seconds for running requests when asked to end (default: 30)")
+      ->check(CLI::Range(int64_t{0}, int64_t{86'400}));
+}
+
+}  // namespace
+
+void ServeFlags::Add(CLI::App& app) {
+  model.AddAll(app);
+  AddNetwork(*this, app);
+  AddScheduling(*this, app);
+  app.add_option("-a,--alias", aliases, "Further name of the model; * accepts every name");
+  app.add_flag("--metrics-aliases", metrics_aliases, "Metrics also as vllm:... and llamacpp:...");
+  app.add_flag("--log-content", log_content, "Prompts and answers in the log");
+  app.add_flag("-q,--quiet", quiet, "No line for each request");
+  app.add_option("--ctx", model.context)->group("");
+  // Always on here; accepted because llama-server's users type them.
+  app.add_flag("--jinja")->group("");
+  app.add_flag("--metrics")->group("");
+  app.add_flag("--slots")->group("");
+}
+
+Result<std::vector<ApiKey>> ServeFlags::ApiKeys() const {
+  std::vector<ApiKey> keys;
+  for (const std::string& key : api_keys) {
+    if (key.empty())
+      return InvalidArgument("is empty", "--api-key");
+    AddKey(key, keys);
+  }
+  if (!api_key_file.empty())
+    TENON_RETURN_IF_ERROR(AddKeysOfFile(api_key_file, keys));
+  const Environment environment = ProcessEnvironment();
+  for (const char* name : {"TENON_API_KEY", "LLAMA_API_KEY", "VLLM_API_KEY"})
+    AddKey(environment(name), keys);
+  return keys;
+}
+
+Result<HttpServerOptions> ServeFlags::ToHttpOptions() const {
+  HttpServerOptions options;
+  options.host = host;
+  options.port = port;
+  options.io_threads = kIoThreads;
+  TENON_ASSIGN_OR_RETURN(options.api_keys, ApiKeys());
+  options.allowed_hosts = allowed_hosts;
+  options.cors_origins = cors_origins;
+  if (tls_certificate.empty() != tls_key.empty())
+    return InvalidArgument("--tls-cert and --tls-key need each other", "--tls-cert");
+  options.tls_certificate_file = tls_certificate;
+  options.tls_key_file = tls_key;
+  return options;
+}
+
+GrpcServerOptions ServeFlags::ToGrpcOptions(const HttpServerOptions& http) const {
+  GrpcServerOptions options;
+  options.host = http.host;
+  options.port = grpc_port;
+  options.max_message_bytes = http.max_body_bytes;
+  options.max_backlog_bytes = http.max_backlog_bytes;
+  options.api_keys = http.api_keys;
+  options.tls_certificate_file = http.tls_certificate_file;
+  options.tls_key_file = http.tls_key_file;
+  return options;
+}
+
+ServingOptions ServeFlags::ToServingOptions(const LoadOptions& load) const {
+  ServingOptions options;
+  options.max_batch = parallel;
+  options.token_budget = load.batch_tokens;
+  options.queue_limit = queue_limit;
+  options.batch_window = std::chrono::milliseconds(batch_window_ms);
+  options.policy = policy == "static" ? BatchingPolicy::kStatic : BatchingPolicy::kContinuous;
+  options.stuck_after = std::chrono::seconds(stuck_after_s);
+  return options;
+}
+
+ApiOptions ServeFlags::ToApiOptions(const std::filesystem::path& model_path) const {
+  ApiOptions options;
+  // An alias comes first: it is the name that its user wants to see.
+  for (const std::string& alias : aliases) {
+    if (alias != "*")
+      options.model_names.push_back(alias);
+  }
+  options.model_names.push_back(model_path.stem().string());
+  if (std::ranges::count(aliases, "*") > 0)
+    options.model_names.emplace_back("*");
+  options.model_path = model_path;
+  options.content_log = log_content ? ContentLog::kOn : ContentLog::kOff;
+  options.metrics_aliases = metrics_aliases ? MetricsAliases::kOn : MetricsAliases::kOff;
+  options.request_timeout = std::chrono::seconds(request_timeout_s);
+  return options;
+}
+
+}  // namespace tenon

@@ -1,0 +1,52 @@
+// Flags of `tenon serve`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "frontend/cli/model_flags.h"
+#include "frontend/server/api/api_context.h"
+#include "frontend/server/grpc/grpc_server.h"
+#include "frontend/server/http/http_server.h"
+#include "frontend/serving/serving_engine.h"
+
+namespace tenon {
+
+struct ServeFlags {
+  ModelFlags model;
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;
+  uint16_t grpc_port = 0;  // 0: no gRPC
+  std::vector<std::string> api_keys;
+  std::string api_key_file;
+  int64_t parallel = 32;
+  int64_t queue_limit = 512;
+  int64_t batch_window_ms = 50;
+  std::string policy = "continuous";
+  std::vector<std::string> aliases;
+  std::vector<std::string> cors_origins;
+  std::vector<std::string> allowed_hosts;
+  std::string tls_certificate;
+  std::string tls_key;
+  bool metrics_aliases = false;
+  int64_t stuck_after_s = 30;
+  int64_t request_timeout_s = 0;
+  int64_t drain_timeout_s = 30;
+  bool log_content = false;
+  bool quiet = false;
+
+  void Add(CLI::App& app);
+
+  // Keys of the flags, the file and the environment, without repetition.
+  Result<std::vector<ApiKey>> ApiKeys() const;
+  Result<HttpServerOptions> ToHttpOptions() const;
+  // With the address, keys and TLS files of `http`.
+  GrpcServerOptions ToGrpcOptions(const HttpServerOptions& http) const;
+  ServingOptions ToServingOptions(const LoadOptions& load) const;
+  ApiOptions ToApiOptions(const std::filesystem::path& model_path) const;
+};
+
+}  // namespace tenon

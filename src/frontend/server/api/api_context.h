@@ -1,0 +1,73 @@
+// ApiContext: what all endpoints share: the engine once it runs, the model's names, metrics.
+//
+// Threading: any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "frontend/server/api/api_error.h"
+#include "frontend/server/api/metrics.h"
+#include "frontend/serving/serving_engine.h"
+
+namespace tenon {
+
+inline constexpr const char* kTenonVersion = "0.1.0";
+
+// Whether prompts and answers may stand in the log.
+enum class ContentLog : uint8_t { kOff, kOn };
+
+struct ApiOptions {
+  // What requests may call the model; the first is its own name. "*" accepts any name.
+  std::vector<std::string> model_names;
+  std::filesystem::path model_path;
+  ContentLog content_log = ContentLog::kOff;
+  MetricsAliases metrics_aliases = MetricsAliases::kOff;
+  std::chrono::milliseconds request_timeout{0};  // 0: none
+  std::chrono::milliseconds ping_interval{15'000};
+};
+
+class ApiContext {
+ public:
+  explicit ApiContext(ApiOptions options);
+
+  // Null until the model is ready. The engine must outlive the HTTP server's handlers.
+  void SetEngine(ServingEngine* engine) { engine_.store(engine); }
+  ServingEngine* engine() const { return engine_.load(); }
+
+  const ApiOptions& options() const { return options_; }
+  const std::string& model_name() const { return options_.model_names.front(); }
+  Metrics& metrics() { return metrics_; }
+  int64_t start_time() const { return start_time_; }  // Unix seconds
+
+  // The name to answer with: `requested`, or the model's own for "". Ollama's ":latest" may follow.
+  Result<std::string> ResolveModelName(const std::string& requested) const;
+
+ private:
+  ApiOptions options_;
+  Metrics metrics_;
+  int64_t start_time_;
+  std::atomic<ServingEngine*> engine_ = nullptr;
+};
+
+// Tokens that one request may hold, prompt and answer together.
+int64_t SequenceContext(const ServingEngine& engine);
+
+int64_t UnixSeconds();
+// 24 random hex digits.
+std::string NewId();
+
+// Who asked: for the log, fairness and the KV cache's scope.
+struct Caller {
+  std::string request_id;
+  std::string path;
+  std::string key_name;
+};
+Caller CallerOf(const HttpRequest& request);
+
+}  // namespace tenon

@@ -1,0 +1,54 @@
+#include "frontend/server/api/openai_fields.h"
+
+#include <fmt/format.h>
+
+namespace tenon {
+
+Status ReadModelName(FieldReader& fields, const ApiContext& context, TextJob& job) {
+  std::string model;
+  fields.String("model", model);
+  if (!fields.ok())
+    return fields.Finish();
+  TENON_ASSIGN_OR_RETURN(job.model, context.ResolveModelName(model));
+  return {};
+}
+
+void ReadOutputOptions(FieldReader& fields, OutputOptions& output, TextJob& job) {
+  bool stream = false;
+  fields.Bool("stream", stream);
+  job.delivery = stream ? Delivery::kStream : Delivery::kWhole;
+  if (const Json* given = fields.Object("stream_options"); given != nullptr) {
+    FieldReader options(*given, "stream_options");
+    options.Bool("include_usage", output.include_usage);
+    options.Ignore({"include_obfuscation"});
+    options.Refuse("continuous_usage_stats", "usage comes once, at the end", {false});
+    fields.Take(options.Finish());
+    if (!stream)
+      fields.Fail("stream_options", "needs \"stream\": true");
+  }
+  fields.Bool("return_tokens", output.return_tokens);
+  fields.Bool("timings_per_token", output.timings_per_token);
+  fields.String("cache_salt", job.salt);
+}
+
+void ReadResponseFormat(FieldReader& fields, std::string_view name) {
+  const Json* format = fields.Object(name);
+  if (format == nullptr)
+    return;
+  const Json* type = FindField(*format, "type");
+  if (type != nullptr && *type == "text")
+    return;
+  fields.Fail(name,
+              fmt::format("{} is not supported: answers can't be constrained; use "
+                          "{{\"type\": \"text\"}}",
+                          type == nullptr ? "nothing" : DumpJson(*type)),
+              ErrorCode::kUnsupported);
+}
+
+void IgnoreOpenAiFields(FieldReader& fields) {
+  fields.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
+                 "prompt_cache_key", "prompt_cache_retention"});
+  fields.Refuse("priority", "the queue is fair to all", {0});
+}
+
+}  // namespace tenon

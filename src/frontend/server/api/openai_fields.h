@@ -1,0 +1,31 @@
+// Fields that OpenAI's text endpoints have in common.
+#pragma once
+
+#include "frontend/server/api/api_context.h"
+#include "frontend/server/api/field_reader.h"
+#include "frontend/server/api/text_job.h"
+
+namespace tenon {
+
+// More alternatives than anyone looks at; each costs room in every chunk.
+inline constexpr int32_t kMaxTopLogprobs = 256;
+
+struct OutputOptions {
+  bool include_usage = false;
+  bool return_tokens = false;
+  bool timings_per_token = false;
+};
+
+// model: kNotFound when it is another one.
+Status ReadModelName(FieldReader& fields, const ApiContext& context, TextJob& job);
+
+// stream, stream_options, return_tokens, timings_per_token, cache_salt.
+void ReadOutputOptions(FieldReader& fields, OutputOptions& output, TextJob& job);
+
+// {"type": "text"} or nothing.
+void ReadResponseFormat(FieldReader& fields, std::string_view name);
+
+// user, metadata, store and others that change nothing in the answer.
+void IgnoreOpenAiFields(FieldReader& fields);
+
+}  // namespace tenon

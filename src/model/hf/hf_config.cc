@@ -1,0 +1,157 @@
+#include "model/hf/hf_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+namespace tenon {
+namespace {
+
+// Sizes below 2^31 make every product of two of them fit 62 bits.
+constexpr int64_t kLargestSize = std::numeric_limits<int32_t>::max();
+// Tables of layers are made before the tensors tell how many there are; real models have up to 126.
+constexpr int64_t kMostLayers = 10000;
+
+Status ReadSize(const JsonValue& root, std::string_view key, int64_t& out) {
+  const auto field = root.Find(key);
+  if (!field)
+    return {};
+  TENON_ASSIGN_OR_RETURN(out, field->Integer());
+  if (out < 1 || out > kLargestSize)
+    return field->Wrong(fmt::format("{} found, 1 to 2^31-1 expected", out));
+  return {};
+}
+
+Status NeedSize(const JsonValue& root, std::string_view key, int64_t& out) {
+  TENON_RETURN_IF_ERROR(root.At(key));
+  return ReadSize(root, key, out);
+}
+
+Result<const HfFamily*> ReadFamily(const JsonValue& root) {
+  TENON_ASSIGN_OR_RETURN(const JsonValue list, root.At("architectures"));
+  TENON_ASSIGN_OR_RETURN(const auto names, list.Array());
+  if (names.size() != 1)
+    return list.Wrong(fmt::format("{} names, one expected", names.size()));
+  const JsonValue first = list.Item(0, names.at(0));
+  TENON_ASSIGN_OR_RETURN(const std::string_view name, first.String());
+  const HfFamily* family = FindHfFamily(name);
+  if (family != nullptr)
+    return family;
+  return first.NotSupported(
+      fmt::format("the architecture '{}'; supported are {}", name, HfFamilyNames()));
+}
+
+Status ReadSizes(const JsonValue& root, ModelConfig& config) {
+  TENON_RETURN_IF_ERROR(NeedSize(root, "vocab_size", config.vocab_size));
+  TENON_RETURN_IF_ERROR(NeedSize(root, "hidden_size", config.hidden_size));
+  TENON_RETURN_IF_ERROR(NeedSize(root, "intermediate_size", config.ffn_size));
+  TENON_RETURN_IF_ERROR(NeedSize(root, "num_hidden_layers", config.layer_count));
+  if (config.layer_count > kMostLayers) {
+    return root.Member("num_hidden_layers", root.element())
+        .Wrong(fmt::format("{} found, at most {} expected", config.layer_count, kMostLayers));
+  }
+  TENON_RETURN_IF_ERROR(NeedSize(root, "num_attention_heads", config.head_count));
+  TENON_RETURN_IF_ERROR(NeedSize(root, "max_position_embeddings", config.context_length));
+  config.kv_head_count = config.head_count;
+  TENON_RETURN_IF_ERROR(ReadSize(root, "num_key_value_heads", config.kv_head_count));
+  if (config.head_count % config.kv_head_count != 0) {
+    return root.Member("num_key_value_heads", root.element())
+        .Wrong(fmt::format("{} found, a divisor of the {} heads expected", config.kv_head_count,
+                           config.head_count));
+  }
+  config.head_dim = config.hidden_size / config.head_count;
+  TENON_RETURN_IF_ERROR(ReadSize(root, "head_dim", config.head_dim));
+  if (!root.Find("head_dim") && config.hidden_size % config.head_count != 0) {
+    return root.Member("head_dim", root.element())
+        .Wrong(fmt::format("missing, and {} heads don't divide the width {}", config.head_count,
+                           config.hidden_size));
+  }
+  return {};
+}
+
+// The only activation that the family's graph computes.
+Status CheckActivation(const JsonValue& root, const HfFamily& family) {
+  const std::string_view key = root.Find("hidden_activation") ? "hidden_activation" : "hidden_act";
+  TENON_ASSIGN_OR_RETURN(const std::string name, root.StringOr(key, family.activation));
+  if (name == family.activation || (name == "swish" && family.activation == "silu"))
+    return {};
+  return root.Member(key, root.element())
+      .NotSupported(fmt::format("'{}' found, '{}' expected", name, family.activation));
+}
+
+// Weights in a packed format of some quantizer have other tensors than the family's. FP8 only
+// changes their type.
+Status CheckQuantization(const JsonValue& root) {
+  const auto quantization = root.Find("quantization_config");
+  if (!quantization)
+    return {};
+  TENON_ASSIGN_OR_RETURN(const std::string method, quantization->StringOr("quant_method", ""));
+  if (method == "fp8")
+    return {};
+  return quantization->Member("quant_method", quantization->element())
+      .NotSupported(fmt::format("weights quantized by '{}'", method));
+}
+
+Status ReadGemmaScale(const JsonValue& root, ModelConfig& config) {
+  float width = 256.0F;  // of both generations, where the file does not say
+  TENON_RETURN_IF_ERROR(ReadPositive(root, "query_pre_attn_scalar", width));
+  config.attention_scale = 1.0F / std::sqrt(width);
+  TENON_RETURN_IF_ERROR(ReadPositive(root, "attn_logit_softcapping", config.attention_softcap));
+  return ReadPositive(root, "final_logit_softcapping", config.final_logit_softcap);
+}
+
+Status ReadGraniteScales(const JsonValue& root, ModelConfig& config) {
+  TENON_RETURN_IF_ERROR(ReadPositive(root, "embedding_multiplier", config.embedding_scale));
+  TENON_RETURN_IF_ERROR(ReadPositive(root, "residual_multiplier", config.residual_scale));
+  config.attention_scale = 1.0F;
+  TENON_RETURN_IF_ERROR(ReadPositive(root, "attention_multiplier", config.attention_scale));
+  float divisor = 1.0F;
+  TENON_RETURN_IF_ERROR(ReadPositive(root, "logits_scaling", divisor));
+  config.logit_scale = 1.0F / divisor;
+  return {};
+}
+
+Status ReadNumbers(const JsonValue& root, HfConfig& config) {
+  TENON_RETURN_IF_ERROR(root.At("rms_norm_eps"));
+  TENON_RETURN_IF_ERROR(ReadPositive(root, "rms_norm_eps", config.model.norm_eps));
+  const std::string_view name = config.family->name;
+  if (name == "gemma2" || name == "gemma3")
+    return ReadGemmaScale(root, config.model);
+  if (name == "granite")
+    return ReadGraniteScales(root, config.model);
+  return {};
+}
+
+}  // namespace
+
+Status ReadPositive(const JsonValue& object, std::string_view key, float& out) {
+  const auto field = object.Find(key);
+  if (!field)
+    return {};
+  TENON_ASSIGN_OR_RETURN(const double number, field->Number());
+  if (!(number > 0.0) || number > double{std::numeric_limits<float>::max()} ||
+      static_cast<float>(number) <= 0.0F)
+    return field->Wrong(fmt::format("{} found, a number above 0 expected", number));
+  out = static_cast<float>(number);
+  return {};
+}
+
+Result<HfConfig> ReadHfConfig(const JsonValue& root) {
+  HfConfig config;
+  TENON_ASSIGN_OR_RETURN(config.family, ReadFamily(root));
+  config.model.architecture = config.family->name;
+  TENON_RETURN_IF_ERROR(CheckQuantization(root));
+  TENON_RETURN_IF_ERROR(ReadSizes(root, config.model));
+  TENON_RETURN_IF_ERROR(CheckActivation(root, *config.family));
+  TENON_RETURN_IF_ERROR(ReadNumbers(root, config));
+  TENON_RETURN_IF_ERROR(ReadHfRope(root, config));
+  TENON_RETURN_IF_ERROR(ReadHfWindows(root, config));
+  TENON_ASSIGN_OR_RETURN(config.tied,
+                         root.BoolOr("tie_word_embeddings", config.family->tied_by_default));
+  TENON_ASSIGN_OR_RETURN(config.attention_bias, root.BoolOr("attention_bias", false));
+  TENON_ASSIGN_OR_RETURN(config.mlp_bias, root.BoolOr("mlp_bias", false));
+  return config;
+}
+
+}  // namespace tenon

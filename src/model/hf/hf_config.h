@@ -1,0 +1,30 @@
+// From a Hugging Face config.json to a ModelConfig. Errors name the file and the field.
+#pragma once
+
+#include "base/result.h"
+#include "model/hf/hf_family.h"
+#include "model/json/json_document.h"
+#include "model/model_config.h"
+
+namespace tenon {
+
+// What config.json says beside the hyperparameters.
+struct HfConfig {
+  const HfFamily* family = nullptr;
+  ModelConfig model;
+  bool tied = false;            // the output head is the embedding table
+  bool attention_bias = false;  // on all four projections
+  bool mlp_bias = false;
+};
+
+// Fills `out` from the file's root. Written by transformers 4 and 5.
+Result<HfConfig> ReadHfConfig(const JsonValue& root);
+
+// Parts of it: rotary parameters and windows of the layers. REQUIRES: the sizes are known.
+Status ReadHfRope(const JsonValue& root, HfConfig& config);
+Status ReadHfWindows(const JsonValue& root, HfConfig& config);
+
+// The number at `key`: finite and above zero. Missing or null leaves `out`.
+Status ReadPositive(const JsonValue& object, std::string_view key, float& out);
+
+}  // namespace tenon

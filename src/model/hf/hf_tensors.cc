@@ -1,0 +1,283 @@
+#include "model/hf/hf_tensors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "model/fused_tensors.h"
+#include "model/hf/fp8_weights.h"
+#include "model/safetensors/value_decoder.h"
+
+namespace tenon {
+namespace {
+
+constexpr HfName kTopNames[] = {
+    {"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"}};
+constexpr std::string_view kLayerPrefix = "model.layers.";
+// Buffers that old checkpoints hold; they follow from the hyperparameters.
+constexpr std::string_view kDerived = "rotary_emb.inv_freq";
+
+// A tensor's place in the model.
+struct Place {
+  std::string stem;       // "blk.3.attn_q"
+  std::string_view kind;  // "weight", "bias", "weight_scale", ...
+};
+
+std::string_view FindName(std::span<const HfName> names, std::string_view hf) {
+  for (const HfName& name : names) {
+    if (name.hf == hf)
+      return name.gguf;
+  }
+  return {};
+}
+
+// The place of a tensor by its name; none when the family has no such module.
+std::optional<Place> FindPlace(const HfConfig& config, std::string_view name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos)
+    return std::nullopt;
+  const std::string_view module = name.substr(0, dot);
+  const std::string_view kind = name.substr(dot + 1);
+  if (const std::string_view top = FindName(kTopNames, module); !top.empty())
+    return Place{std::string(top), kind};
+  if (!module.starts_with(kLayerPrefix))
+    return std::nullopt;
+  const char* begin = module.data() + kLayerPrefix.size();
+  const char* end = module.data() + module.size();
+  int64_t layer = -1;
+  const auto [rest, code] = std::from_chars(begin, end, layer);
+  if (code != std::errc() || rest == end || *rest != '.' || layer < 0 ||
+      layer >= config.model.layer_count)
+    return std::nullopt;
+  const std::string_view part =
+      FindName(config.family->layer_names, std::string_view(rest + 1, end));
+  if (part.empty())
+    return std::nullopt;
+  return Place{fmt::format("blk.{}.{}", layer, part), kind};
+}
+
+bool IsAttention(std::string_view stem) {
+  return stem.ends_with(".attn_q") || stem.ends_with(".attn_k") || stem.ends_with(".attn_v");
+}
+
+// Whether the module has a bias, as config.json says.
+bool HasBias(const HfConfig& config, std::string_view stem) {
+  if (IsAttention(stem))
+    return config.attention_bias || config.family->qkv_bias;
+  if (stem.ends_with(".attn_output"))
+    return config.attention_bias;
+  const bool feed_forward =
+      stem.ends_with(".ffn_gate") || stem.ends_with(".ffn_up") || stem.ends_with(".ffn_down");
+  return feed_forward && config.mlp_bias;
+}
+
+class TensorTaker {
+ public:
+  TensorTaker(const SafetensorsShards& shards, const HfConfig& config,
+              const HfTensorOptions& options, ModelSource& source)
+      : shards_(shards), config_(config), options_(options), source_(source) {}
+
+  Status TakeAll();
+
+ private:
+  struct Found {
+    const SafetensorsTensor* tensor = nullptr;
+    uint32_t file = 0;
+  };
+
+  std::span<const std::byte> Bytes(const Found& found) const {
+    return shards_.files[found.file].bytes().subspan(found.tensor->offset, found.tensor->bytes);
+  }
+  Error Wrong(const Found& found, std::string_view message) const {
+    return Corrupt(fmt::format("the tensor '{}': {}", found.tensor->name, message),
+                   shards_.files[found.file].path().string());
+  }
+  Error NotSupported(const Found& found, std::string_view message) const {
+    Error error = Wrong(found, message);
+    error.code = ErrorCode::kUnsupported;
+    return error;
+  }
+
+  Status Sort(const Found& found);
+  Status Take(const std::string& name, const Found& found);
+  Status TakeVector(const Found& found, TensorInfo info);
+  Status TakeFp8(const std::string& stem, const Found& found, TensorInfo info);
+  Status TakeAsF32(const Found& found, TensorInfo info, float addend);
+  void Put(TensorInfo info);
+  void PutBuffer(TensorInfo info, Buffer buffer);
+
+  const SafetensorsShards& shards_;
+  const HfConfig& config_;
+  const HfTensorOptions& options_;
+  ModelSource& source_;
+  std::vector<std::pair<std::string, Found>> weights_;  // GGUF's name; in file order
+  std::unordered_map<std::string, Found> scales_;       // by stem
+};
+
+// Weights and biases to weights_, scales to scales_; refuses what has no place.
+Status TensorTaker::Sort(const Found& found) {
+  const std::string& name = found.tensor->name;
+  if (name.ends_with(kDerived))
+    return {};
+  auto place = FindPlace(config_, name);
+  if (!place)
+    return NotSupported(
+        found, fmt::format("{} with {} layers has no such tensor", config_.family->architecture,
+                           config_.model.layer_count));
+  if (place->kind == "weight_scale" || place->kind == "weight_scale_inv") {
+    scales_[place->stem] = found;
+    return {};
+  }
+  // The scale of quantized activations; ours stay wider.
+  if (place->kind == "input_scale")
+    return {};
+  // transformers ties the head to the embedding, whatever the file holds for it.
+  if (place->stem == "output" && config_.tied)
+    return {};
+  const bool known =
+      place->kind == "weight" || (place->kind == "bias" && HasBias(config_, place->stem));
+  if (!known)
+    return NotSupported(found, "config.json does not say that the model has it");
+  weights_.emplace_back(fmt::format("{}.{}", place->stem, place->kind), found);
+  return {};
+}
+
+void TensorTaker::Put(TensorInfo info) {
+  source_.by_name.emplace(info.name, source_.tensors.size());
+  source_.tensors.push_back(std::move(info));
+}
+
+void TensorTaker::PutBuffer(TensorInfo info, Buffer buffer) {
+  info.storage = TensorInfo::Storage::kBuffer;
+  info.file = static_cast<uint32_t>(source_.buffers.size());
+  info.offset = 0;
+  info.bytes = static_cast<uint64_t>(info.rows() * DTypeRowBytes(info.dtype, info.columns()));
+  source_.buffers.push_back(std::move(buffer));
+  Put(std::move(info));
+}
+
+Status TensorTaker::TakeAsF32(const Found& found, TensorInfo info, float addend) {
+  info.dtype = DType::kF32;
+  const auto count = static_cast<size_t>(info.rows() * info.columns());
+  TENON_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(count * sizeof(float)));
+  const std::span<float> values(buffer.As<float>(), count);
+  DecodeValues(found.tensor->type, Bytes(found), values);
+  for (float& value : values)
+    value += addend;
+  PutBuffer(std::move(info), std::move(buffer));
+  return {};
+}
+
+Status TensorTaker::TakeVector(const Found& found, TensorInfo info) {
+  const bool norm = info.name.ends_with("norm.weight");
+  const float addend = norm && config_.family->norms_from_one ? 1.0F : 0.0F;
+  if (found.tensor->type == SafetensorsType::kF32 && addend == 0.0F) {
+    Put(std::move(info));
+    return {};
+  }
+  return TakeAsF32(found, std::move(info), addend);
+}
+
+Status TensorTaker::TakeFp8(const std::string& stem, const Found& found, TensorInfo info) {
+  Fp8Weights weights;
+  weights.type = found.tensor->type;
+  weights.rows = info.rows();
+  weights.columns = info.columns();
+  weights.bytes = Bytes(found);
+  weights.block_rows = options_.fp8_block_rows;
+  weights.block_columns = options_.fp8_block_columns;
+  if (const auto scale = scales_.find(stem); scale != scales_.end()) {
+    const SafetensorsTensor& tensor = *scale->second.tensor;
+    if (!HasFloatValues(tensor.type))
+      return NotSupported(scale->second, SafetensorsTypeName(tensor.type));
+    weights.scale_shape = tensor.shape;
+    weights.scales.resize(tensor.bytes / GetSafetensorsTypeInfo(tensor.type).bytes);
+    DecodeValues(tensor.type, Bytes(scale->second), weights.scales);
+  }
+  auto buffer = Fp8ToBf16(weights);
+  if (!buffer.ok())
+    return Wrong(found, buffer.error().message);
+  info.dtype = DType::kBF16;
+  PutBuffer(std::move(info), *std::move(buffer));
+  return {};
+}
+
+Status TensorTaker::Take(const std::string& name, const Found& found) {
+  const SafetensorsTensor& tensor = *found.tensor;
+  if (tensor.shape.empty() || tensor.shape.size() > 2 || tensor.bytes == 0) {
+    return Wrong(found, fmt::format("the shape [{}] found, a vector or a matrix expected",
+                                    fmt::join(tensor.shape, ", ")));
+  }
+  if (!HasFloatValues(tensor.type) || tensor.type == SafetensorsType::kF8E8M0)
+    return NotSupported(found, fmt::format("values of type {}", SafetensorsTypeName(tensor.type)));
+  TensorInfo info;
+  info.name = name;
+  info.shape = tensor.shape;
+  info.file = found.file;
+  info.offset = tensor.offset;
+  info.bytes = tensor.bytes;
+  if (tensor.shape.size() == 1)
+    return TakeVector(found, std::move(info));
+  switch (tensor.type) {
+    case SafetensorsType::kF32:
+      info.dtype = DType::kF32;
+      break;
+    case SafetensorsType::kF16:
+      info.dtype = DType::kF16;
+      break;
+    case SafetensorsType::kBF16:
+      info.dtype = DType::kBF16;
+      break;
+    case SafetensorsType::kF64:
+      return TakeAsF32(found, std::move(info), 0.0F);
+    default:
+      return TakeFp8(name.substr(0, name.rfind('.')), found, std::move(info));
+  }
+  Put(std::move(info));
+  return {};
+}
+
+Status TensorTaker::TakeAll() {
+  for (size_t file = 0; file < shards_.parsed.size(); ++file) {
+    for (const SafetensorsTensor& tensor : shards_.parsed[file].tensors)
+      TENON_RETURN_IF_ERROR(Sort({&tensor, static_cast<uint32_t>(file)}));
+  }
+  for (const auto& [name, found] : weights_) {
+    if (source_.Find(name) != nullptr)
+      return Wrong(found, "it is there twice");
+    TENON_RETURN_IF_ERROR(Take(name, found));
+  }
+  return {};
+}
+
+// Every bias that config.json promises is there: the graph would leave a missing one out.
+Status CheckBiases(const HfConfig& config, const ModelSource& source) {
+  for (const TensorInfo& tensor : source.tensors) {
+    const std::string_view stem = std::string_view(tensor.name).substr(0, tensor.name.rfind('.'));
+    if (!tensor.name.ends_with(".weight") || !HasBias(config, stem))
+      continue;
+    const std::string bias = fmt::format("{}.bias", stem);
+    if (source.Find(bias) == nullptr)
+      return Corrupt("the tensor is missing, but config.json says that the model has it", bias);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status TakeHfTensors(SafetensorsShards shards, const HfConfig& config,
+                     const HfTensorOptions& options, ModelSource& source) {
+  TENON_RETURN_IF_ERROR(TensorTaker(shards, config, options, source).TakeAll());
+  source.files = std::move(shards.files);
+  if (config.family->name == "phi3")
+    TENON_RETURN_IF_ERROR(SlicePhi3Tensors(config.model, source));
+  TENON_RETURN_IF_ERROR(CheckBiases(config, source));
+  if (config.tied || source.Find("output.weight") != nullptr)
+    return {};
+  return Corrupt("missing, and config.json's tie_word_embeddings is not true", "lm_head.weight");
+}
+
+}  // namespace tenon

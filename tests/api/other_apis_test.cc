@@ -1,0 +1,334 @@
+// Responses, Anthropic, Ollama, llama-server's endpoints, embeddings, metrics, WebSocket.
+#include <gmock/gmock.h>
+
+#include "api/fake_server.h"
+#include "frontend/server/api/base64.h"
+#include "frontend/server/api/web_socket_api.h"
+
+namespace tenon::testing {
+namespace {
+
+class OtherApisTest : public ApiTest {
+ protected:
+  static std::vector<std::string> Types(const FakeWriter& writer) {
+    std::vector<std::string> types;
+    for (const Json& event : writer.Events())
+      types.push_back(event["type"]);
+    return types;
+  }
+};
+
+TEST_F(OtherApisTest, ResponsesStreamHasTheTypedEvents) {
+  const auto writer = Post("/v1/responses", {{"input", "hi"}, {"stream", true}});
+  engine_.Answer(0, {"Hel", "lo"});
+  EXPECT_THAT(Types(*writer),
+              ::testing::ElementsAre("response.created", "response.in_progress",
+                                     "response.output_item.added", "response.content_part.added",
+                                     "response.output_text.delta", "response.output_text.delta",
+                                     "response.output_text.done", "response.content_part.done",
+                                     "response.output_item.done", "response.completed"));
+  const auto events = writer->Events();
+  for (size_t i = 0; i < events.size(); ++i)
+    EXPECT_EQ(events[i]["sequence_number"], i);
+  const Json response = events.back()["response"];
+  EXPECT_EQ(response["output"][0]["content"][0]["text"], "Hello");
+  EXPECT_EQ(response["usage"]["output_tokens"], 7);
+  EXPECT_THAT(writer->body, ::testing::StartsWith("event: response.created\n"));
+}
+
+TEST_F(OtherApisTest, ResponsesTakeItemsAndInstructions) {
+  const auto writer = Post("/v1/responses", Json::parse(R"({"instructions":"s","input":[
+    {"role":"user","content":[{"type":"input_text","text":"a"}]},
+    {"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
+    {"type":"function_call_output","call_id":"c","output":"42"}]})"));
+  ASSERT_EQ(engine_.submitted.size(), 1U) << writer->body;
+  EXPECT_EQ(model_->tokenizer().Decode(engine_.submitted[0].request.prompt, SpecialText::kParse),
+            "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+            "<|im_start|>assistant\n<|im_end|>\n<|im_start|>tool\n42<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  engine_.Start(0);
+  engine_.Text(0, "x");
+  engine_.Done(0, FinishReason::kLength);
+  engine_.Finish(0);
+  EXPECT_EQ(writer->Body()["status"], "incomplete");
+  EXPECT_EQ(writer->Body()["output"][0]["content"][0]["text"], "x");
+  EXPECT_EQ(Post("/v1/responses", {{"input", "x"}, {"previous_response_id", "r"}})->status, 400);
+}
+
+TEST_F(OtherApisTest, AnthropicStream) {
+  const auto writer = Post("/v1/messages", Json::parse(R"({"model":"tiny","max_tokens":5,
+    "stream":true,"system":[{"type":"text","text":"s"}],
+    "messages":[{"role":"user","content":"hi"}]})"));
+  EXPECT_THAT(writer->ping, ::testing::HasSubstr("event: ping"));
+  engine_.Answer(0, {"Hel", "lo"});
+  EXPECT_THAT(Types(*writer),
+              ::testing::ElementsAre("message_start", "content_block_start", "content_block_delta",
+                                     "content_block_delta", "content_block_stop", "message_delta",
+                                     "message_stop"));
+  const auto events = writer->Events();
+  EXPECT_EQ(events[2]["delta"]["text"], "Hel");
+  EXPECT_EQ(events[5]["delta"]["stop_reason"], "end_turn");
+  EXPECT_EQ(events[5]["usage"]["output_tokens"], 7);
+  EXPECT_EQ(engine_.submitted[0].request.max_tokens, 5);
+}
+
+TEST_F(OtherApisTest, AnthropicToolUseAndResults) {
+  const auto writer = Post("/v1/messages", Json::parse(R"({"max_tokens":5,
+    "tools":[{"name":"f","input_schema":{"type":"object"}}],
+    "messages":[{"role":"user","content":"q"},
+      {"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"a":1}}]},
+      {"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"42"}]}]})"));
+  ASSERT_EQ(engine_.submitted.size(), 1U) << writer->body;
+  EXPECT_THAT(model_->tokenizer().Decode(engine_.submitted[0].request.prompt, SpecialText::kParse),
+              ::testing::HasSubstr("<|im_start|>tool\n42<|im_end|>\n["));
+  engine_.Answer(0, {"<tool_call>{\"name\":\"f\",\"arguments\":{\"b\":2}}</tool_call>"});
+  const Json body = writer->Body();
+  EXPECT_EQ(body["stop_reason"], "tool_use");
+  EXPECT_EQ(body["content"][0]["type"], "tool_use");
+  EXPECT_EQ(body["content"][0]["input"], Json({{"b", 2}}));
+}
+
+TEST_F(OtherApisTest, AnthropicErrorsHaveItsShape) {
+  const auto missing = Post("/v1/messages", Json::parse(R"({"messages":[]})"));
+  EXPECT_EQ(missing->status, 400);
+  EXPECT_EQ(missing->Body()["type"], "error");
+  EXPECT_EQ(missing->Body()["error"]["type"], "invalid_request_error");
+  engine_.refusal = MakeError(ErrorCode::kResourceExhausted, "full");
+  const auto full = Post("/v1/messages", Json::parse(R"({"max_tokens":5,
+    "messages":[{"role":"user","content":"q"}]})"));
+  EXPECT_EQ(full->status, 429);
+  EXPECT_EQ(full->Body()["error"]["type"], "rate_limit_error");
+}
+
+TEST_F(OtherApisTest, AnthropicCountsTokens) {
+  const Json body = Json::parse(R"({"messages":[{"role":"user","content":"hi"}]})");
+  const Json count = Post("/v1/messages/count_tokens", body)->Body()["input_tokens"];
+  Post("/v1/chat/completions", body);
+  EXPECT_EQ(count, engine_.submitted[0].request.prompt.size());
+}
+
+TEST_F(OtherApisTest, OllamaChatStreamsLinesByDefault) {
+  const auto writer = Post("/api/chat", Json::parse(R"({"model":"tiny:latest",
+    "options":{"num_predict":3,"seed":7,"num_gpu":1},"keep_alive":"5m",
+    "messages":[{"role":"user","content":"hi"}]})"));
+  EXPECT_EQ(writer->content_type, "application/x-ndjson");
+  engine_.Answer(0, {"Hel", "lo"});
+  const auto lines = writer->Events();
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[1]["message"]["content"], "lo");
+  EXPECT_EQ(lines[1]["done"], false);
+  EXPECT_EQ(lines[2]["done"], true);
+  EXPECT_EQ(lines[2]["done_reason"], "stop");
+  EXPECT_EQ(lines[2]["eval_count"], 7);
+  EXPECT_EQ(engine_.submitted[0].request.max_tokens, 3);
+  EXPECT_EQ(engine_.submitted[0].request.sampling.seed, 7U);
+}
+
+TEST_F(OtherApisTest, OllamaGenerate) {
+  const auto writer = Post("/api/generate",
+                           {{"model", "tiny"}, {"prompt", "AB"}, {"raw", true}, {"stream", false}});
+  EXPECT_EQ(engine_.submitted[0].request.prompt, (std::vector<int32_t>{65, 66}));
+  engine_.Answer(0, {"x"});
+  EXPECT_EQ(writer->Body()["response"], "x");
+  const auto unknown = Post("/api/generate", {{"model", "other"}, {"prompt", "x"}});
+  EXPECT_EQ(unknown->status, 404);
+  EXPECT_TRUE(unknown->Body()["error"].is_string());
+  EXPECT_EQ(Post("/api/chat", Json::parse(R"({"model":"tiny","messages":[
+    {"role":"user","content":"x","images":["aaaa"]}]})"))
+                ->status,
+            400);
+  EXPECT_EQ(Post("/api/generate", Json::parse(R"({"model":"tiny","prompt":"x",
+    "options":{"num_ctx":100000}})"))
+                ->status,
+            400);
+}
+
+TEST_F(OtherApisTest, EmbeddingsAreUnitVectorsInOrder) {
+  const auto writer = Post("/v1/embeddings", {{"input", Json::array({"A", "BC"})}});
+  ASSERT_EQ(engine_.embeddings.size(), 2U);
+  engine_.embeddings[1].sink(std::vector<float>{0.0F, 5.0F});
+  EXPECT_FALSE(writer->ended);
+  engine_.embeddings[0].sink(std::vector<float>{3.0F, 4.0F});
+  const Json body = writer->Body();
+  EXPECT_NEAR(body["data"][0]["embedding"][0].get<double>(), 0.6, 1e-6);
+  EXPECT_NEAR(body["data"][1]["embedding"][1].get<double>(), 1.0, 1e-6);
+  EXPECT_EQ(body["usage"]["prompt_tokens"], 3);
+}
+
+TEST_F(OtherApisTest, EmbeddingsAsBase64AndCut) {
+  const auto writer =
+      Post("/v1/embeddings", {{"input", "A"}, {"encoding_format", "base64"}, {"dimensions", 1}});
+  engine_.embeddings[0].sink(std::vector<float>{2.0F, 4.0F});
+  // 1.0f is 00 00 80 3F.
+  EXPECT_EQ(writer->Body()["data"][0]["embedding"], "AACAPw==");
+  EXPECT_EQ(Post("/v1/embeddings", {{"input", "A"}, {"dimensions", 33}})->status, 400);
+  EXPECT_EQ(Post("/v1/embeddings", {{"input", std::string(600, 'a')}})->Body()["error"]["n_prompt"],
+            600);
+}
+
+// More inputs than places in the queue are no problem: they follow each other.
+TEST_F(OtherApisTest, ManyInputsAreSubmittedLittleByLittle) {
+  const auto writer = Post("/v1/embeddings", {{"input", std::vector<std::string>(50, "A")}});
+  EXPECT_EQ(engine_.embeddings.size(), 16U);
+  for (size_t i = 0; i < engine_.embeddings.size(); ++i) {
+    const auto sink = engine_.embeddings[i].sink;
+    sink(std::vector<float>{1.0F});
+  }
+  EXPECT_EQ(writer->Body()["data"].size(), 50U);
+}
+
+TEST_F(OtherApisTest, RerankOrdersByCosine) {
+  const auto writer = Post("/v1/rerank", {{"query", "q"},
+                                          {"documents", Json::array({"a", {{"text", "b"}}, "c"})},
+                                          {"top_n", 2},
+                                          {"return_documents", true}});
+  engine_.embeddings[0].sink(std::vector<float>{1.0F, 0.0F});
+  engine_.embeddings[1].sink(std::vector<float>{0.0F, 1.0F});
+  engine_.embeddings[2].sink(std::vector<float>{2.0F, 0.0F});
+  engine_.embeddings[3].sink(std::vector<float>{1.0F, 1.0F});
+  const Json results = writer->Body()["results"];
+  ASSERT_EQ(results.size(), 2U);
+  EXPECT_EQ(results[0]["index"], 1);
+  EXPECT_EQ(results[0]["document"]["text"], "b");
+  EXPECT_NEAR(results[1]["relevance_score"].get<double>(), 0.70710678, 1e-5);
+}
+
+TEST_F(OtherApisTest, TokensAndBack) {
+  EXPECT_EQ(Post("/tokenize", {{"content", "A<|im_end|>"}})->Body()["tokens"], Json({65, 257}));
+  EXPECT_EQ(Post("/tokenize", {{"content", "<|im"}, {"parse_special", false}})->Body()["tokens"],
+            Json({'<', '|', 'i', 'm'}));
+  const Json pieces =
+      Post("/tokenize", {{"content", "é"}, {"with_pieces", true}})->Body()["tokens"];
+  EXPECT_EQ(pieces[0], Json({{"id", 0xC3}, {"piece", Json::array({0xC3})}}));
+  EXPECT_EQ(Post("/detokenize", {{"tokens", {0xC3, 0xA9}}})->Body()["content"], "é");
+  EXPECT_EQ(Call("POST", "/tokenize", "{\"content\": \"\xff\"}")->status, 400);
+}
+
+TEST_F(OtherApisTest, HealthFollowsTheEngine) {
+  EXPECT_EQ(Call("GET", "/health")->Body(), Json({{"status", "ok"}}));
+  engine_.current_health = Health::kStuck;
+  EXPECT_EQ(Call("GET", "/v1/health")->status, 503);
+  engine_.current_health = Health::kDraining;
+  EXPECT_EQ(Call("GET", "/health")->status, 503);
+}
+
+TEST_F(OtherApisTest, MetricsCountWhatHappened) {
+  engine_.current_stats.completion_tokens = 11;
+  engine_.current_stats.uptime_s = 2.0;
+  engine_.current_stats.busy_s = 0.5;
+  RequestTimings timings;
+  timings.total_s = 0.3;
+  context_.metrics().OnEnd("stop", timings, 3, 4);
+  Post("/v1/chat/completions", Json::object());
+  const std::string text = Call("GET", "/metrics")->body;
+  for (const char* line :
+       {"tenon_completion_tokens_total 11", "tenon_requests_total{outcome=\"stop\"} 1",
+        "inference_latency_bucket{le=\"0.1\"} 0", "inference_latency_bucket{le=\"0.5\"} 1",
+        "inference_latency_bucket{le=\"2\"} 1", "gpu_utilization 0.25",
+        "tenon_http_requests_total{path=\"/v1/chat/completions\",status=\"400\"} 1"})
+    EXPECT_THAT(text, ::testing::HasSubstr(line));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("vllm:")));
+}
+
+TEST(Metrics, AliasesOnRequest) {
+  Metrics metrics("tiny", MetricsAliases::kOn);
+  metrics.OnEnd("length", {}, 1, 1);
+  const std::string text = metrics.Text(nullptr);
+  EXPECT_THAT(text, ::testing::HasSubstr("vllm:num_requests_running{model_name=\"tiny\"} 0"));
+  EXPECT_THAT(text,
+              ::testing::HasSubstr(
+                  "vllm:request_success_total{finished_reason=\"length\",model_name=\"tiny\"}"));
+  EXPECT_THAT(text, ::testing::HasSubstr("llamacpp:requests_processing 0"));
+}
+
+TEST(Base64, Rfc4648Vectors) {
+  const char* const vectors[][2] = {{"", ""},
+                                    {"f", "Zg=="},
+                                    {"fo", "Zm8="},
+                                    {"foo", "Zm9v"},
+                                    {"foob", "Zm9vYg=="},
+                                    {"fooba", "Zm9vYmE="},
+                                    {"foobar", "Zm9vYmFy"}};
+  for (const auto& [bytes, text] : vectors)
+    EXPECT_EQ(EncodeBase64(bytes), text);
+}
+
+class FakeSocket final : public WebSocketConnection {
+ public:
+  void Send(std::string message) override { messages.push_back(Json::parse(message)); }
+  void Close(uint16_t code, std::string) override { closed = code; }
+  size_t backlog() const override { return bytes_behind; }
+
+  std::vector<Json> messages;
+  uint16_t closed = 0;
+  size_t bytes_behind = 0;
+};
+
+class WebSocketTest : public ApiTest {
+ protected:
+  WebSocketTest() {
+    handler_ = MakeWebSocketApi(context_)();
+    handler_->OnOpen({}, socket_);
+  }
+  void Ask(const char* text) { handler_->OnMessage(text); }
+
+  std::shared_ptr<FakeSocket> socket_ = std::make_shared<FakeSocket>();
+  std::unique_ptr<WebSocketHandler> handler_;
+};
+
+TEST_F(WebSocketTest, ManyRequestsOnOneConnection) {
+  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x","stream":true}})");
+  Ask(R"({"id":"b","type":"completion","request":{"prompt":"y"}})");
+  engine_.Answer(1, {"B"});
+  engine_.Answer(0, {"A"});
+  ASSERT_GE(socket_->messages.size(), 4U);
+  EXPECT_EQ(socket_->messages[0]["id"], "b");
+  EXPECT_EQ(socket_->messages[0]["type"], "answer");
+  EXPECT_EQ(socket_->messages[0]["data"]["choices"][0]["text"], "B");
+  EXPECT_EQ(socket_->messages[1], Json({{"id", "b"}, {"type", "done"}}));
+  EXPECT_EQ(socket_->messages[2]["type"], "chunk");
+  EXPECT_EQ(socket_->messages.back(), Json({{"id", "a"}, {"type", "done"}}));
+}
+
+TEST_F(WebSocketTest, CancelByIdAndReuseOfTheId) {
+  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
+  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
+  EXPECT_EQ(socket_->messages.back()["error"]["param"], "id");
+  Ask(R"({"id":"a","type":"cancel"})");
+  EXPECT_THAT(engine_.cancelled, ::testing::ElementsAre(1));
+  engine_.Fail(0, MakeError(ErrorCode::kCancelled, "cancelled"));
+  EXPECT_EQ(socket_->messages.back()["type"], "error");
+  EXPECT_EQ(socket_->messages.back()["error"]["type"], "cancelled");
+  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
+  EXPECT_EQ(engine_.submitted.size(), 2U);
+}
+
+TEST_F(WebSocketTest, ClosingCancelsEverything) {
+  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
+  Ask(R"({"id":"b","type":"chat","request":{"messages":[{"role":"user","content":"x"}]}})");
+  handler_->OnClose();
+  EXPECT_THAT(engine_.cancelled, ::testing::UnorderedElementsAre(1, 2));
+}
+
+TEST_F(WebSocketTest, WrongMessagesAreAnsweredNotFatal) {
+  for (const char* text : {"{", "[]", R"({"type":"chat"})", R"({"id":"a","type":"dance"})",
+                           R"({"id":"a","type":"chat"})", R"({"id":5,"type":"chat"})",
+                           R"({"id":"a","type":"chat","request":{"messages":5}})"}) {
+    Ask(text);
+    EXPECT_EQ(socket_->messages.back()["type"], "error") << text;
+    EXPECT_EQ(socket_->messages.back()["status"], 400) << text;
+  }
+  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
+  EXPECT_EQ(engine_.submitted.size(), 1U);
+}
+
+TEST_F(WebSocketTest, ClientTooFarBehindIsClosed) {
+  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x","stream":true}})");
+  socket_->bytes_behind = 100 << 20;
+  engine_.Start(0);
+  engine_.Text(0, "x");
+  EXPECT_EQ(socket_->closed, 1008);
+}
+
+}  // namespace
+}  // namespace tenon::testing

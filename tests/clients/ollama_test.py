@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""The ollama client."""
+from tenon_server import MODEL, ServerTest, main, require
+
+ollama = require("ollama")
+
+QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+GREEDY = {"temperature": 0, "num_predict": 16}
+
+
+class OllamaTest(ServerTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.client = ollama.Client(host=cls.server.url)
+
+    def test_chat_and_its_stream(self):
+        whole = self.client.chat(model=MODEL, messages=QUESTION, options=GREEDY)
+        self.assertIn("Paris", whole.message.content)
+        self.assertTrue(whole.done)
+        parts = list(self.client.chat(model=MODEL, messages=QUESTION, options=GREEDY, stream=True))
+        self.assertEqual("".join(part.message.content for part in parts), whole.message.content)
+        self.assertEqual([part.done for part in parts], [False] * (len(parts) - 1) + [True])
+        self.assertEqual(parts[-1].eval_count, whole.eval_count)
+
+    def test_generate(self):
+        answer = self.client.generate(model=f"{MODEL}:latest", prompt="One, two, three,", raw=True, options=GREEDY)
+        self.assertIn("four", answer.response)
+
+    def test_embed(self):
+        answer = self.client.embed(model=MODEL, input=["a cat", "a dog"])
+        self.assertEqual(len(answer.embeddings), 2)
+        self.assertAlmostEqual(sum(x * x for x in answer.embeddings[0]), 1, places=3)
+        self.assertEqual(len(self.client.embeddings(model=MODEL, prompt="a cat").embedding),
+                         len(answer.embeddings[0]))
+
+    def test_models(self):
+        self.assertEqual([model.model for model in self.client.list().models], [MODEL])
+        self.assertEqual([model.model for model in self.client.ps().models], [MODEL])
+        shown = self.client.show(MODEL)
+        self.assertEqual(shown.details.family, "llama")
+        self.assertIn("completion", shown.capabilities)
+
+    def test_errors(self):
+        with self.assertRaises(ollama.ResponseError) as raised:
+            self.client.chat(model="other", messages=QUESTION)
+        self.assertEqual(raised.exception.status_code, 404)
+        with self.assertRaises(ollama.ResponseError) as raised:
+            self.client.chat(model=MODEL, messages=QUESTION, format="json")
+        self.assertEqual(raised.exception.status_code, 400)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Many requests over one WebSocket."""
+import json
+
+from tenon_server import ServerTest, main, require
+
+client = require("websockets.sync.client")
+
+
+class WebSocketTest(ServerTest):
+    def connect(self):
+        return client.connect(f"ws://127.0.0.1:{self.server.port}/v1/ws")
+
+    @staticmethod
+    def ask(socket, name, kind, **request):
+        socket.send(json.dumps({"id": name, "type": kind, "request": request}))
+
+    @staticmethod
+    def until_done(socket, names):
+        """Messages by id, until each of the ids is done or failed."""
+        messages = {name: [] for name in names}
+        open_names = set(names)
+        while open_names:
+            message = json.loads(socket.recv(timeout=60))
+            messages[message["id"]].append(message)
+            if message["type"] in ("done", "error"):
+                open_names.discard(message["id"])
+        return messages
+
+    def test_requests_run_side_by_side(self):
+        names = [f"r{i}" for i in range(8)]
+        with self.connect() as socket:
+            for name in names:
+                self.ask(socket, name, "completion", prompt="One, two, three,", max_tokens=8, temperature=0,
+                         stream=True)
+            messages = self.until_done(socket, names)
+        texts = {"".join(message["data"]["choices"][0]["text"] for message in messages[name]
+                         if message["type"] == "chunk") for name in names}
+        self.assertEqual(len(texts), 1)
+        self.assertIn("four", texts.pop())
+
+    def test_cancel(self):
+        with self.connect() as socket:
+            self.ask(socket, "long", "completion", prompt="Once", max_tokens=4000, ignore_eos=True, stream=True)
+            json.loads(socket.recv(timeout=60))
+            socket.send(json.dumps({"id": "long", "type": "cancel"}))
+            last = self.until_done(socket, ["long"])["long"][-1]
+            self.assertEqual((last["type"], last["error"]["type"]), ("error", "cancelled"))
+            self.ask(socket, "next", "chat", messages=[{"role": "user", "content": "Hi"}], max_tokens=2)
+            self.assertEqual(self.until_done(socket, ["next"])["next"][0]["type"], "answer")
+
+    def test_closing_cancels_everything(self):
+        with self.connect() as socket:
+            for i in range(4):
+                self.ask(socket, f"r{i}", "completion", prompt="Once", max_tokens=4000, ignore_eos=True, stream=True)
+            json.loads(socket.recv(timeout=60))
+        self.assertTrue(self.server.wait_idle())
+
+    def test_wrong_messages(self):
+        with self.connect() as socket:
+            for text in ("{", '{"id":"a","type":"chat"}', '{"id":"a","type":"x"}', "[" * 100000):
+                socket.send(text)
+                answer = json.loads(socket.recv(timeout=60))
+                self.assertEqual((answer["type"], answer["status"]), ("error", 400), text[:20])
+
+
+if __name__ == "__main__":
+    main()
