@@ -7,6 +7,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "api/fake_server.h"
 #include "tenon/v1/tenon.grpc.pb.h"
@@ -17,12 +18,17 @@ namespace {
 // For things that other threads will do.
 constexpr std::chrono::seconds kPatience{30};
 
-// A request's own script runs on the thread that calls Submit, as an engine's events may.
+// A request's script runs within Submit: events may come before it has returned. Embeddings come
+// from another thread. Requests that are not over are kept, as an engine does.
 class ScriptedEngine final : public ServingEngine {
  public:
   using Script = std::function<void(const ServingRequest&, const EventSink&)>;
 
   explicit ScriptedEngine(const Model& model) : model_(model) {}
+  ~ScriptedEngine() override {
+    for (std::thread& thread : threads_)
+      thread.join();
+  }
 
   Result<RequestId> Submit(ServingRequest request, EventSink sink) override {
     if (refusal.has_value())
@@ -30,6 +36,7 @@ class ScriptedEngine final : public ServingEngine {
     last_request = request;
     if (script)
       script(request, sink);
+    sinks_.push_back(std::move(sink));
     return RequestId{1};
   }
   void Cancel(RequestId) override {
@@ -42,8 +49,12 @@ class ScriptedEngine final : public ServingEngine {
   Result<RequestId> SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) override {
     if (refusal.has_value())
       return *refusal;
-    if (!holds_embeddings)
-      sink(std::vector<float>{3.0F * static_cast<float>(tokens.size()), 4.0F});
+    if (holds_embeddings)
+      embedding_sinks_.push_back(std::move(sink));
+    else
+      threads_.emplace_back([sink, size = static_cast<float>(tokens.size())] {
+        sink(std::vector<float>{3.0F * size, 4.0F});
+      });
     return RequestId{2};
   }
   void Drain(std::chrono::milliseconds) override {}
@@ -68,6 +79,9 @@ class ScriptedEngine final : public ServingEngine {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool cancelled_ = false;
+  std::vector<EventSink> sinks_;
+  std::vector<EmbeddingSink> embedding_sinks_;
+  std::vector<std::thread> threads_;
 };
 
 ServingEvent EventOf(ServingEvent::Kind kind) {

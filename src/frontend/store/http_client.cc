@@ -226,7 +226,8 @@ HttpClient::~HttpClient() {
   curl_easy_cleanup(static_cast<CURL*>(curl_));
 }
 
-void HttpClient::Configure(const FetchRequest& request, const std::string& url, Transfer& transfer) {
+void HttpClient::Configure(const FetchRequest& request, const std::string& url,
+                           Transfer& transfer) {
   CURL* curl = static_cast<CURL*>(curl_);
   curl_easy_reset(curl);  // connections stay
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());

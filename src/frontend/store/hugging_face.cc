@@ -334,7 +334,7 @@ bool IsHubSource(std::string_view source, const HubName& name) {
 }
 
 FetchRequest HubFileRequest(const HubSettings& settings, const HubName& name,
-                           std::string_view revision, std::string_view path) {
+                            std::string_view revision, std::string_view path) {
   FetchRequest request;
   request.url = fmt::format("{}/{}/resolve/{}/{}", settings.endpoint, name.repository,
                             EncodeUrlPath(revision), EncodeUrlPath(path));

@@ -67,7 +67,7 @@ bool IsHubSource(std::string_view source, const HubName& name);
 
 // Where the file is downloaded from.
 FetchRequest HubFileRequest(const HubSettings& settings, const HubName& name,
-                           std::string_view revision, std::string_view path);
+                            std::string_view revision, std::string_view path);
 
 // "model-00002-of-00003.gguf" -> {"model", 2, 3}; another name is {stem, 1, 1}.
 struct ShardName {
