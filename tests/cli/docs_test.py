@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every `tenon` line in a ```sh block of the README and of docs/ runs and succeeds."""
+"""Every `tenon` line in a ```sh block of the README and of docs/ runs and succeeds. Servers are started on
+a free port, asked for their health, and ended."""
 import re
 import shlex
 import sys
@@ -7,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tenon_cli import needs_smollm, run
+from tenon_cli import needs_smollm, run, serve_and_end
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = "Tenon reads the text and tells how well the model knows it. " * 80
@@ -33,8 +34,20 @@ class DocsTest(unittest.TestCase):
             for name, command in found:
                 arguments = [str(text) if word == "text.txt" else word for word in shlex.split(command)[1:]]
                 with self.subTest(file=name, command=command):
+                    if arguments[0] in ("serve", "gateway"):
+                        self.check_server(arguments)
+                        continue
                     done = run(*arguments, stdin="")
                     self.assertEqual(done.returncode, 0, done.stderr)
+
+    def check_server(self, arguments):
+        if "--port" in arguments:
+            at = arguments.index("--port")
+            del arguments[at:at + 2]
+        status, code, errors = serve_and_end(*arguments, "--port", "0")
+        # No replica is up while the examples run.
+        self.assertEqual(status, 503 if arguments[0] == "gateway" else 200, errors)
+        self.assertEqual(code, 0, errors)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
 """The tenon binary under test, as a subprocess."""
 import json
 import os
+import re
 import subprocess
+import time
 import unittest
+import urllib.error
+import urllib.request
 
 BINARY = os.environ["TENON_BINARY"]
 SMOLLM = "smollm2-135m-instruct"
@@ -12,6 +16,29 @@ def run(*arguments, stdin="", env=None):
     environment = dict(os.environ, **(env or {}))
     return subprocess.run([BINARY, *arguments], input=stdin, capture_output=True, text=True,
                           timeout=300, check=False, env=environment)
+
+
+def serve_and_end(*arguments):
+    """Starts a server on a free port, asks for its health until it answers 200 or 503 with nothing to
+    wait for, ends it with SIGTERM and returns (health status, exit code, standard error)."""
+    process = subprocess.Popen([BINARY, *arguments], stderr=subprocess.PIPE, text=True)
+    url = re.search(r"http://[\w.:]+:\d+", process.stderr.readline())[0]
+    status = 0
+    for _ in range(300):
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
+                status = answer.status
+            break
+        except urllib.error.HTTPError as error:
+            status = error.code
+            if b"loading" not in error.read():
+                break
+        except OSError:
+            pass
+        time.sleep(0.1)
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    return status, process.returncode, errors
 
 
 def run_json(*arguments, **options):
