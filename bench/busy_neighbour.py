@@ -27,22 +27,23 @@ def neighbour(wanted):
             process.wait()
 
 
-def decode_rate(command):
+def run(command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    rows = json.loads(done.stdout.splitlines()[-1])["results"]
-    return next(row["tok_s"]["median"] for row in rows if row["test"] == "decode")
+    return json.loads(done.stdout)["results"]
 
 
-def commands(args):
-    threads, here = str(args.threads), Path(__file__).parent
-    result = {"Tenon": [args.tenon, "bench", args.model, "--json", "-p", "0", "-n", str(args.tokens), "-r", "2",
-                        "-t", threads]}
-    if args.peer:
-        result["llama.cpp"] = [sys.executable, str(here / "llama_bench.py"), "--model", args.model, "--threads",
-                               threads, "--prompt", "32", "--generate", str(args.tokens)]
-    return result
+def tenon_rate(args):
+    command = [args.tenon, "bench", args.model, "--json", "-p", "0", "-n", str(args.tokens), "-r", "2", "-t",
+               str(args.threads)]
+    return run(command)[0]["tok_s"]["median"]
+
+
+def llama_rate(args):
+    case = {"name": "decode", "test": "decode", "prompt": 16, "tokens": args.tokens, "sequences": 1}
+    return run([sys.executable, str(Path(__file__).parent / "peer_bench.py"), "--engine", "llama.cpp", "--model",
+                args.model, "--threads", str(args.threads), "--cases", json.dumps([case])])["decode"]
 
 
 def main():
@@ -54,14 +55,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-peer", dest="peer", action="store_false")
     args = parser.parse_args()
+    engines = {"Tenon": tenon_rate, "llama.cpp": llama_rate} if args.peer else {"Tenon": tenon_rate}
     rates = {}
     for _ in range(args.rounds):
-        for name, command in commands(args).items():
+        for name, rate in engines.items():
             for loaded in (False, True):
                 with neighbour(loaded):
-                    rates.setdefault((name, loaded), []).append(decode_rate(command))
+                    rates.setdefault((name, loaded), []).append(rate(args))
     print("| engine | quiet, tok/s | beside a neighbour, tok/s | share (spread) |\n|---|---|---|---|")
-    for name in commands(args):
+    for name in engines:
         quiet, loaded = rates[name, False], rates[name, True]
         shares = sorted(b / a for a, b in zip(quiet, loaded))
         print(f"| {name} | {statistics.median(quiet):.4g} | {statistics.median(loaded):.4g} | "

@@ -41,12 +41,8 @@ def run(command):
     return json.loads(done.stdout.splitlines()[-1] if "peer_bench" in command[1] else done.stdout)
 
 
-def tenon_rates(report, key):
-    return {(row[key], row["context"]): row["tok_s"]["median"] for row in report["results"]}
-
-
 def run_tenon(args, table):
-    """Two processes: prefill and decode of one sequence, then the batches."""
+    """A process for each case of one sequence, and one for the batches."""
     base = [args.tenon, "bench", args.model, "--json", "-r", "2", "-t", str(args.threads)]
     rates, report = {}, None
     for name, tokens in table["prefill"]:

@@ -1,5 +1,5 @@
 // A decode step takes no memory from the heap: its cost must not depend on the allocator's mood.
-#include "spine/allocation_count.h"
+#include "sample/allocation_count.h"
 #include "test_model.h"
 
 namespace tenon {

@@ -1,4 +1,5 @@
 // A line chart of the last minutes, as SVG, with its numbers as text beside it.
+import { make } from "./dom.js";
 
 const kSvg = "http://www.w3.org/2000/svg";
 const kPoints = 90;  // at one each 2 s: three minutes
@@ -10,13 +11,6 @@ function svg(name, attributes) {
   const node = document.createElementNS(kSvg, name);
   for (const [key, value] of Object.entries(attributes))
     node.setAttribute(key, value);
-  return node;
-}
-
-function make(name, className, text = "") {
-  const node = document.createElement(name);
-  node.className = className;
-  node.textContent = text;
   return node;
 }
 

@@ -1,4 +1,5 @@
 // One message as DOM nodes, with its buttons.
+import { make } from "./dom.js";
 import { renderMarkdown } from "./markdown.js";
 
 function button(text, label, onClick) {
@@ -7,13 +8,6 @@ function button(text, label, onClick) {
   node.textContent = text;
   node.setAttribute("aria-label", label);
   node.addEventListener("click", onClick);
-  return node;
-}
-
-function make(name, className, text = "") {
-  const node = document.createElement(name);
-  node.className = className;
-  node.textContent = text;
   return node;
 }
 

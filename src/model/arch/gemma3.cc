@@ -1,10 +1,8 @@
 // Gemma 3 text models (arXiv 2503.19786): embeddings scaled by sqrt(hidden), norms before and after
 // each sublayer, query/key norm, GELU gating, five sliding layers to each global one, with their
 // own rotary base. GGUF stores norm weights with the family's "+1" already added.
-#include <cmath>
-
 #include "model/arch/architecture.h"
-#include "model/arch/decoder_builder.h"
+#include "model/arch/gemma_decoder.h"
 
 namespace tenon {
 namespace {
@@ -19,38 +17,21 @@ RopeParams SlidingRope(const ModelConfig& c) {
   return rope;
 }
 
-ValueId AttentionBlock(DecoderBuilder& b, ValueId x, int64_t layer) {
+GemmaHeads Heads(DecoderBuilder& b, ValueId h, int64_t layer) {
   const ModelConfig& c = b.config();
-  const int64_t window = LayerWindow(c, layer);
-  const RopeParams rope = window > 0 ? SlidingRope(c) : ToRopeParams(c.rope);
-  ValueId h = b.Norm(x, "attn_norm.weight", c.hidden_size);
+  const RopeParams rope = LayerWindow(c, layer) > 0 ? SlidingRope(c) : ToRopeParams(c.rope);
   ValueId q = b.Linear(h, "attn_q", c.head_count * c.head_dim, c.hidden_size);
   ValueId k = b.Linear(h, "attn_k", c.kv_head_count * c.head_dim, c.hidden_size);
   ValueId v = b.Linear(h, "attn_v", c.kv_head_count * c.head_dim, c.hidden_size);
   q = b.Rope(b.Norm(q, "attn_q_norm.weight", c.head_dim), rope);
   k = b.Rope(b.Norm(k, "attn_k_norm.weight", c.head_dim), rope);
-  AttentionAttrs attention = b.DefaultAttention();
-  attention.window = window;
-  ValueId a = b.Attention(q, k, v, attention);
-  ValueId o = b.Linear(a, "attn_output", c.hidden_size, c.head_count * c.head_dim);
-  return b.Add(b.Norm(o, "post_attention_norm.weight", c.hidden_size), x);
+  return {q, k, v};
 }
 
 }  // namespace
 
 Result<Graph> BuildGemma3(const ModelSource& source) {
-  DecoderBuilder b(source);
-  const ModelConfig& c = b.config();
-  ValueId x = b.Scale(b.Embed(), std::sqrt(static_cast<float>(c.hidden_size)));
-  for (int64_t layer = 0; layer < c.layer_count; ++layer) {
-    b.SetLayer(layer);
-    x = AttentionBlock(b, x, layer);
-    ValueId n = b.Norm(x, "ffn_norm.weight", c.hidden_size);
-    ValueId f = b.GatedFeedForward(n, DecoderBuilder::Activation::kGelu);
-    x = b.Add(b.Norm(f, "post_ffw_norm.weight", c.hidden_size), x);
-  }
-  b.Head(x);
-  return b.Finish();
+  return BuildGemmaDecoder(source, Heads);
 }
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 // BPE as the `tokenizers` package runs it: characters become symbols, then ranked merges.
 #include <array>
 
+#include "model/tokenizer/named_byte.h"
 #include "model/tokenizer/pair_table.h"
 #include "model/tokenizer/piece_table.h"
 #include "model/tokenizer/token_model.h"

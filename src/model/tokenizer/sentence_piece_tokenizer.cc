@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "model/tokenizer/named_byte.h"
 #include "model/tokenizer/utf8.h"
 #include "model/tokenizer/word_cache.h"
 
@@ -13,21 +14,6 @@ namespace {
 
 constexpr std::string_view kSpace = "\u2581";
 constexpr char32_t kSpaceCode = 0x2581;
-
-int HexDigit(char letter) {
-  if (letter >= '0' && letter <= '9')
-    return letter - '0';
-  return letter >= 'A' && letter <= 'F' ? letter - 'A' + 10 : -1;
-}
-
-// The byte that "<0xXX>" names; -1 for other texts.
-int16_t NamedByte(std::string_view text) {
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>')
-    return -1;
-  const int high = HexDigit(text[3]);
-  const int low = HexDigit(text[4]);
-  return high < 0 || low < 0 ? int16_t{-1} : static_cast<int16_t>(high * 16 + low);
-}
 
 // Order of scores as that of unsigned numbers, the highest score first. IEEE floats compare as
 // their bits do, once the negative ones are turned around. REQUIRES: score is not NaN.
@@ -70,10 +56,10 @@ SentencePieceTokenizer::SentencePieceTokenizer(Vocabulary vocabulary_in)
   byte_of_.assign(static_cast<size_t>(vocabulary().size()), -1);
   const bool typed = !vocabulary().spec().types.empty();
   for (int32_t id = 0; id < vocabulary().size(); ++id) {
-    const int16_t byte = NamedByte(vocabulary().Text(id));
+    const int byte = NamedByte(vocabulary().Text(id));
     const bool is_byte = typed ? vocabulary().Type(id) == TokenType::kByte : byte >= 0;
     if (is_byte && byte >= 0) {
-      byte_of_[static_cast<size_t>(id)] = byte;
+      byte_of_[static_cast<size_t>(id)] = static_cast<int16_t>(byte);
       byte_ids_[static_cast<size_t>(byte)] = id;
     }
     if (!is_byte && !vocabulary().IsControl(id))

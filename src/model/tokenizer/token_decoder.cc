@@ -1,6 +1,6 @@
 #include "model/tokenizer/token_decoder.h"
 
-#include "model/tokenizer/token_model.h"
+#include "model/tokenizer/named_byte.h"
 
 namespace tenon {
 namespace {

@@ -40,7 +40,4 @@ inline bool IsWordToken(const Vocabulary& vocabulary, const TokenizerPipeline& p
   return pipeline.in_model[static_cast<size_t>(id)] && !vocabulary.IsControl(id);
 }
 
-// The byte that a token "<0xXX>" stands for; -1 for other texts.
-int NamedByte(std::string_view text);
-
 }  // namespace tenon

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "model/tokenizer/named_byte.h"
 #include "model/tokenizer/piece_table.h"
 #include "model/tokenizer/token_model.h"
 #include "model/tokenizer/utf8.h"

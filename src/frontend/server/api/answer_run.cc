@@ -13,9 +13,6 @@
 namespace tenon {
 namespace {
 
-// nginx's number for a client that closed the connection; it stands in logs and metrics only.
-constexpr int kClientClosed = 499;
-
 // One API request while it runs: the engine's requests of its prompts, and the answer so far.
 //
 // Events come on the engine's thread and may come before Submit has returned; they wait until all

@@ -10,11 +10,6 @@
 namespace tenon {
 namespace {
 
-std::string StringField(const Json& object, std::string_view name) {
-  const Json* value = FindField(object, name);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
-}
-
 Json CallOf(const Json& block) {
   const Json* input = FindField(block, "input");
   Json call;
@@ -170,9 +165,7 @@ Result<TextJob> ParseMessages(const ApiContext& context, const Model& model, con
   ReadTopK(fields, request.sampling);
   ReadSeed(fields, request.sampling);
   fields.Strings("stop_sequences", request.stop);
-  bool stream = false;
-  fields.Bool("stream", stream);
-  job.delivery = stream ? Delivery::kStream : Delivery::kWhole;
+  ReadDelivery(fields, job);
   fields.Refuse("container", "there are no containers");
   fields.Refuse("mcp_servers", "calls are made by the client", {Json::array()});
   fields.Refuse("output_format", "answers can't be constrained");
@@ -180,9 +173,7 @@ Result<TextJob> ParseMessages(const ApiContext& context, const Model& model, con
   fields.Ignore({"metadata", "service_tier", "inference_geo", "cache_control"});
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
-  TENON_ASSIGN_OR_RETURN(ChatPrompt prompt, MakeChatPrompt(model, conversation));
-  request.prompt = std::move(prompt.tokens);
-  job.syntax = std::move(prompt.syntax);
+  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
   job.requests.push_back(std::move(request));
   job.format = MakeAnthropicFormat();
   return job;

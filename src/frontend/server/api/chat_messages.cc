@@ -250,4 +250,12 @@ Result<ChatPrompt> MakeChatPrompt(const Model& model, const Conversation& conver
   return prompt;
 }
 
+Status UseConversation(const Model& model, const Conversation& conversation,
+                       ServingRequest& request, TextJob& job) {
+  TENON_ASSIGN_OR_RETURN(ChatPrompt prompt, MakeChatPrompt(model, conversation));
+  request.prompt = std::move(prompt.tokens);
+  job.syntax = std::move(prompt.syntax);
+  return {};
+}
+
 }  // namespace tenon

@@ -49,5 +49,8 @@ struct ChatPrompt {
   MessageSyntax syntax;
 };
 Result<ChatPrompt> MakeChatPrompt(const Model& model, const Conversation& conversation);
+// Makes it the prompt of `request` and the syntax of `job`.
+Status UseConversation(const Model& model, const Conversation& conversation,
+                       ServingRequest& request, TextJob& job);
 
 }  // namespace tenon

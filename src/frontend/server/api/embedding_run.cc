@@ -11,8 +11,6 @@
 namespace tenon {
 namespace {
 
-constexpr int kClientClosed = 499;
-
 // A list of inputs takes this many places of the queue at once, whatever its length.
 constexpr size_t kInFlight = 16;
 

@@ -148,4 +148,9 @@ const Json* FindField(const Json& object, std::string_view name) {
   return nullptr;
 }
 
+std::string StringField(const Json& object, std::string_view name) {
+  const Json* value = FindField(object, name);
+  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
+}
+
 }  // namespace tenon

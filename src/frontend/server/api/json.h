@@ -28,5 +28,7 @@ std::string_view JsonTypeName(const Json& value);
 
 // Value of an object's field; null when it is absent, null itself, or `object` is no object.
 const Json* FindField(const Json& object, std::string_view name);
+// The same for text; empty when there is none, or something else.
+std::string StringField(const Json& object, std::string_view name);
 
 }  // namespace tenon

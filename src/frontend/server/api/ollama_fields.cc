@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "frontend/server/api/openai_fields.h"
 #include "frontend/server/api/sampling_fields.h"
 
 namespace tenon {
@@ -55,9 +56,8 @@ Status ReadOllamaFields(FieldReader& fields, const ApiContext& context, const Mo
   if (!fields.ok())
     return fields.Finish();
   TENON_ASSIGN_OR_RETURN(job.model, context.ResolveModelName(name));
-  bool stream = true;
-  fields.Bool("stream", stream);
-  job.delivery = stream ? Delivery::kStream : Delivery::kWhole;
+  job.delivery = Delivery::kStream;
+  ReadDelivery(fields, job);
   TENON_RETURN_IF_ERROR(ReadOllamaOptions(fields, model, request));
   fields.Refuse("format", "answers can't be constrained", {""});
   fields.Refuse("logprobs", "use /v1/chat/completions", {false});

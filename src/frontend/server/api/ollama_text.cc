@@ -109,9 +109,7 @@ Result<TextJob> ParseOllamaChat(const ApiContext& context, const Model& model, c
   }
   ReadThink(fields, conversation.variables);
   TENON_RETURN_IF_ERROR(fields.Finish());
-  TENON_ASSIGN_OR_RETURN(ChatPrompt prompt, MakeChatPrompt(model, conversation));
-  request.prompt = std::move(prompt.tokens);
-  job.syntax = std::move(prompt.syntax);
+  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
   return FinishJob(std::move(job), std::move(request), model, Shape::kChat);
 }
 
@@ -144,9 +142,7 @@ Result<TextJob> ParseOllamaGenerate(const ApiContext& context, const Model& mode
   if (!system.empty())
     AddMessage(conversation.messages, "system", system);
   AddMessage(conversation.messages, "user", prompt);
-  TENON_ASSIGN_OR_RETURN(ChatPrompt encoded, MakeChatPrompt(model, conversation));
-  request.prompt = std::move(encoded.tokens);
-  job.syntax = std::move(encoded.syntax);
+  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
   return FinishJob(std::move(job), std::move(request), model, Shape::kGenerate);
 }
 

@@ -218,9 +218,7 @@ Result<TextJob> ParseChatCompletion(const ApiContext& context, const Model& mode
   IgnoreOpenAiFields(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
-  TENON_ASSIGN_OR_RETURN(ChatPrompt prompt, MakeChatPrompt(model, conversation));
-  request.prompt = std::move(prompt.tokens);
-  job.syntax = std::move(prompt.syntax);
+  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
   job.requests.push_back(std::move(request));
   job.format = std::make_unique<ChatFormat>(options);
   return job;

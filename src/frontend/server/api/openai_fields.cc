@@ -13,17 +13,21 @@ Status ReadModelName(FieldReader& fields, const ApiContext& context, TextJob& jo
   return {};
 }
 
-void ReadOutputOptions(FieldReader& fields, OutputOptions& output, TextJob& job) {
-  bool stream = false;
+void ReadDelivery(FieldReader& fields, TextJob& job) {
+  bool stream = job.delivery == Delivery::kStream;
   fields.Bool("stream", stream);
   job.delivery = stream ? Delivery::kStream : Delivery::kWhole;
+}
+
+void ReadOutputOptions(FieldReader& fields, OutputOptions& output, TextJob& job) {
+  ReadDelivery(fields, job);
   if (const Json* given = fields.Object("stream_options"); given != nullptr) {
     FieldReader options(*given, "stream_options");
     options.Bool("include_usage", output.include_usage);
     options.Ignore({"include_obfuscation"});
     options.Refuse("continuous_usage_stats", "usage comes once, at the end", {false});
     fields.Take(options.Finish());
-    if (!stream)
+    if (job.delivery != Delivery::kStream)
       fields.Fail("stream_options", "needs \"stream\": true");
   }
   fields.Bool("return_tokens", output.return_tokens);

@@ -19,6 +19,9 @@ struct OutputOptions {
 // model: kNotFound when it is another one.
 Status ReadModelName(FieldReader& fields, const ApiContext& context, TextJob& job);
 
+// stream; without it the delivery stays as it is.
+void ReadDelivery(FieldReader& fields, TextJob& job);
+
 // stream, stream_options, return_tokens, timings_per_token, cache_salt.
 void ReadOutputOptions(FieldReader& fields, OutputOptions& output, TextJob& job);
 

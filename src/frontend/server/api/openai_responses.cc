@@ -33,11 +33,6 @@ Result<Json> ToChatTools(const Json& tools) {
   return result;
 }
 
-std::string StringField(const Json& item, std::string_view name) {
-  const Json* value = FindField(item, name);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
-}
-
 Status AddFunctionCall(const Json& item, const std::string& path, Json& messages) {
   Json call;
   call["id"] = StringField(item, "call_id");
@@ -168,17 +163,13 @@ Result<TextJob> ParseResponses(const ApiContext& context, const Model& model, co
   echo.max_output_tokens = request.max_tokens;
   echo.temperature = request.sampling.temperature;
   echo.top_p = request.sampling.top_p;
-  bool stream = false;
-  fields.Bool("stream", stream);
-  job.delivery = stream ? Delivery::kStream : Delivery::kWhole;
+  ReadDelivery(fields, job);
   if (const Json* metadata = fields.Object("metadata"); metadata != nullptr)
     echo.metadata = *metadata;
   IgnoreOpenAiFields(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
-  TENON_ASSIGN_OR_RETURN(ChatPrompt prompt, MakeChatPrompt(model, conversation));
-  request.prompt = std::move(prompt.tokens);
-  job.syntax = std::move(prompt.syntax);
+  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
   job.requests.push_back(std::move(request));
   job.format = MakeResponsesFormat(std::move(echo));
   return job;
