@@ -12,17 +12,17 @@
 //   keys    codes [head_dim][C]  headers [head_dim]      kHier: low codes [head_dim][C]
 //   values  codes [32][C]        headers [groups][32]    kHier: low codes [32][C]
 //
-//   kQ8    int8 codes;  x = scale * code
+//   kQ8    int8 codes;  x = scale * (code + 8 zero)
 //   kQ4    4-bit codes; x = scale * (code + zero)
 //   kNf4   4-bit codes; x = scale * (kNf4Codes[code] + zero / 8)
 //   kHier  two planes of 4-bit codes, U and L (QuantSpec, arXiv 2502.10424): alone, U is a kQ4
 //          block; with L, x = scale / 16 * (16 U + L + 16 zero - 8)
 //
 // Two 4-bit codes share a byte, the first one in its low nibble, so eight of them are a
-// little-endian 32-bit word. A header of kQ8 is the scale as f16. The others have the scale in the
-// low byte, as the middle bits of an f16 (5 bits of exponent, 3 of mantissa: f16 = byte << 7), and
-// `zero` as int8 in the high byte: groups of their own offset, which keys need, for the price of
-// symmetric ones.
+// little-endian 32-bit word. A header is the scale in the low byte, as the middle bits of an f16 (5
+// bits of exponent, 3 of mantissa: f16 = byte << 7), and `zero` as int8 in the high byte: groups of
+// their own offset, which keys need (channels lie about a mean of their own), for the price of
+// symmetric ones with a scale in f16.
 //
 // Owns nothing. Included by kernel files: nothing but <cstddef> and <cstdint> here.
 #pragma once

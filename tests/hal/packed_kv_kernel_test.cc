@@ -86,12 +86,11 @@ enum class Planes { kAll, kUpper };
 double Decode(KvType type, Planes planes, const std::byte* part, int64_t low, int64_t index,
               const std::byte* headers, int64_t group) {
   const auto header = LoadAs<uint16_t>(headers + 2 * group);
-  if (type == KvType::kQ8)
-    return static_cast<double>(F16ToF32(header)) * CodeAt(type, part, low, index);
   const double scale = F16ToF32(static_cast<uint16_t>((header & 0xffu) << 7));
   const double zero = static_cast<int8_t>(header >> 8);
   const KvType codes = planes == Planes::kUpper ? KvType::kQ4 : type;
-  return scale * (CodeAt(codes, part, low, index) + (type == KvType::kNf4 ? zero / 8 : zero));
+  const double unit = type == KvType::kQ8 ? 8 : type == KvType::kNf4 ? 0.125 : 1;
+  return scale * (CodeAt(codes, part, low, index) + unit * zero);
 }
 
 double KeyAt(KvType type, Planes planes, const PackedCache& cache, int64_t token, int64_t d) {
@@ -148,9 +147,9 @@ TEST(PackedKv, HandComputedGroups) {
     cache.keys[j * 8 + 1] = j < 16 ? 7.0f : 7.5f;
   }
   SealInto(kRefKernelSet, KvType::kQ8, cache);
-  // f16(31 / 127) = 0.2440; 31 / 0.2440 is 127, 1 / 0.2440 is 4.1.
-  EXPECT_EQ(static_cast<int8_t>(cache.key_blocks[0][31]), 127);
-  EXPECT_EQ(static_cast<int8_t>(cache.key_blocks[0][1]), 4);
+  // 15.5 / 123 = 0.126; the next scale is 0.140625. 8 * round(15.5 / 0.140625 / 8) = 112.
+  EXPECT_EQ(static_cast<int8_t>(cache.key_blocks[0][31]), 220 - 112);
+  EXPECT_EQ(static_cast<int8_t>(cache.key_blocks[0][1]), 7 - 112);
   SealInto(kRefKernelSet, KvType::kQ4, cache);
   // 31 / 15 = 2.07; the next scale is 2.25, the zero round(15.5 / 2.25 - 7.5) = -1.
   const auto headers = cache.key_blocks[0].data() + KvHeaderOffset(KvType::kQ4, 8);
@@ -184,7 +183,9 @@ TEST(PackedKv, NoElementIsFartherThanItsStep) {
         // The byte above the scale that is needed can be an eighth more; kQ4's rounded zero can
         // leave half a step more at the ends.
         const double q4 = std::max((high - low) / 15.0, largest / 119.0) * 1.13;
-        const double step = type == KvType::kQ8 ? largest / 127 * 1.001 : q4 / 16;
+        // kQ8's offset reaches eight times its range.
+        const double q8 = std::max((high - low) / 246.0, largest / 1016.0) / 2 * 1.13;
+        const double step = type == KvType::kQ8 ? q8 : q4 / 16;
         const double bound = type == KvType::kQ4 ? q4 : step * 1.2;
         for (int64_t j = b * 32; j < b * 32 + 32; ++j) {
           const double key = cache.keys[static_cast<size_t>(j * 72 + d)];

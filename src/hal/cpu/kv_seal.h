@@ -16,8 +16,7 @@
 namespace tenon {
 
 inline constexpr int kSealLanes = 8;
-// Header bytes of a group that reads back as NaN: an f16 NaN, alone or as the scale's byte.
-inline constexpr uint16_t kF16NaN = 0x7e00;
+// The header of a group that reads back as NaN: f16 0x7f80.
 inline constexpr uint16_t kScaleNaN = 0x00ff;
 // The largest scale byte that is finite: f16 0x7b80.
 inline constexpr uint32_t kMaxScaleByte = 0xf7;
@@ -85,17 +84,6 @@ static inline float SealClamp(float x, float limit) {
   return SealMax(SealMin(x, limit), -limit);
 }
 
-static inline void SealQ8(const SealGroup& group, SealedGroup* out) {
-  const float largest = SealMax(-group.low, group.high);
-  out->header = ScalarF32ToF16(largest / 127.0f);
-  const float scale = ScalarF16ToF32(out->header);
-  const float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
-  for (int64_t i = 0; i < group.count; ++i) {
-    const float code = SealClamp(SealRound(group.x[i] * inverse), 127.0f);
-    out->codes[i] = static_cast<uint8_t>(static_cast<int32_t>(code));
-  }
-}
-
 // A scale with a zero, as floats.
 struct AsymmetricScale {
   float scale;
@@ -126,6 +114,18 @@ static inline uint32_t CentredByte(const SealGroup& group, float needed, float p
   const float middle = SealMax(Middle(group), -Middle(group));
   const uint32_t byte = ScaleByteAbove(SealMax(needed, middle * parts / 127.0f));
   return byte > 0 ? byte : 1;
+}
+
+static inline void SealQ8(const SealGroup& group, SealedGroup* out) {
+  // 123 rather than 127 steps for half of the range: the offset is within 4 steps of the middle.
+  const uint32_t byte = CentredByte(group, HalfRange(group) / 123.0f, 0.125f);
+  const float inverse = 1.0f / ScaleOfByte(byte);
+  const float zero = SealRound(SealClamp(Middle(group) * inverse * 0.125f, 127.0f));
+  out->header = AsymmetricHeader(byte, zero);
+  for (int64_t i = 0; i < group.count; ++i) {
+    const float code = SealRound(group.x[i] * inverse - 8.0f * zero);
+    out->codes[i] = static_cast<uint8_t>(static_cast<int32_t>(SealClamp(code, 127.0f)));
+  }
 }
 
 static inline void SealQ4(const SealGroup& group, SealedGroup* out) {
@@ -190,7 +190,7 @@ static inline void SealHier(const SealGroup& group, SealedGroup* out) {
 template <KvType kType>
 static inline void SealAny(const SealGroup& group, SealedGroup* out) {
   if (!group.finite) {
-    out->header = kType == KvType::kQ8 ? kF16NaN : kScaleNaN;
+    out->header = kScaleNaN;
     for (int64_t i = 0; i < group.count; ++i)
       out->codes[i] = 0;
   } else if constexpr (kType == KvType::kQ8) {

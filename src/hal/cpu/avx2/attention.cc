@@ -76,10 +76,6 @@ template <KvType kType>
   }
 }
 
-constexpr bool HasTerm(KvType type) {
-  return IsPackedKv(type) && type != KvType::kQ8;
-}
-
 // Scales s and terms z (hal/kernel_set.h) of eight groups.
 struct GroupScales {
   __m256 scale;
@@ -89,19 +85,20 @@ struct GroupScales {
 template <KvType kType>
 [[gnu::always_inline]] inline GroupScales LoadScales(const std::byte* headers) {
   const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(headers));
-  if constexpr (!HasTerm(kType)) {
-    return {_mm256_cvtph_ps(bits), _mm256_setzero_ps()};
-  }
   const __m128i middle = _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(255)), 7);
   const __m256 scale = _mm256_cvtph_ps(middle);
   const __m256 zero = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_srai_epi16(bits, 8)));
-  if constexpr (kType == KvType::kQ4) {
-    return {scale, zero};
-  } else if constexpr (kType == KvType::kNf4) {
-    return {scale, _mm256_mul_ps(zero, _mm256_set1_ps(0.125f))};
+  switch (kType) {
+    case KvType::kQ8:
+      return {scale, _mm256_mul_ps(zero, _mm256_set1_ps(8.0f))};
+    case KvType::kNf4:
+      return {scale, _mm256_mul_ps(zero, _mm256_set1_ps(0.125f))};
+    case KvType::kHier:
+      return {_mm256_mul_ps(scale, _mm256_set1_ps(0.0625f)),
+              _mm256_fmadd_ps(zero, _mm256_set1_ps(16.0f), _mm256_set1_ps(-8.0f))};
+    default:
+      return {scale, zero};
   }
-  return {_mm256_mul_ps(scale, _mm256_set1_ps(0.0625f)),
-          _mm256_fmadd_ps(zero, _mm256_set1_ps(16.0f), _mm256_set1_ps(-8.0f))};
 }
 
 void WidenF16(const std::byte* f16, int64_t count, float* out) {
@@ -208,7 +205,7 @@ void ScaleQuery(const AttentionArgs& args, const float* query, const std::byte* 
   }
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
-    out->start[h] = HasTerm(kType) ? HalvingSum(lanes[h]) : 0.0f;
+    out->start[h] = HalvingSum(lanes[h]);
   }
 }
 
@@ -319,10 +316,8 @@ void ScaleWeights(const HeadState<kHeads>& state, const std::byte* headers,
       _mm256_store_ps(out->p[h] + v * kLanes, p);
       products[v] = _mm256_mul_ps(p, groups.term);
     }
-    if constexpr (HasTerm(kType)) {
-      out->start[h] = HalvingSum(_mm256_add_ps(_mm256_add_ps(products[0], products[2]),
-                                               _mm256_add_ps(products[1], products[3])));
-    }
+    out->start[h] = HalvingSum(_mm256_add_ps(_mm256_add_ps(products[0], products[2]),
+                                             _mm256_add_ps(products[1], products[3])));
   }
 }
 
@@ -338,7 +333,7 @@ void AddValues(const BlockSpan& span, const float (*p)[kKvBlockTokens], const fl
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       const __m256 before = _mm256_load_ps(state->out[h] + d + v * kLanes);
-      acc[h][v] = HasTerm(kType) ? _mm256_fmadd_ps(before, correction, _mm256_set1_ps(start[h]))
+      acc[h][v] = IsPackedKv(kType) ? _mm256_fmadd_ps(before, correction, _mm256_set1_ps(start[h]))
                                  : _mm256_mul_ps(before, correction);
     }
   }

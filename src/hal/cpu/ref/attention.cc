@@ -58,19 +58,18 @@ template <KvType kType>
 GroupScale LoadScale(const std::byte* headers, int64_t index) {
   uint16_t header;
   __builtin_memcpy(&header, headers + 2 * index, 2);
-  if constexpr (kType == KvType::kQ8) {
-    return {ScalarF16ToF32(header), 0.0f};
-  }
   const float scale = ScaleOfByte(header & 0xffu);
   const auto zero = static_cast<float>(static_cast<int8_t>(header >> 8));
-  if constexpr (kType == KvType::kHier) {
-    return {scale * 0.0625f, zero * 16.0f - 8.0f};
+  switch (kType) {
+    case KvType::kQ8:
+      return {scale, zero * 8.0f};
+    case KvType::kNf4:
+      return {scale, zero * 0.125f};
+    case KvType::kHier:
+      return {scale * 0.0625f, zero * 16.0f - 8.0f};
+    default:
+      return {scale, zero};
   }
-  return {scale, kType == KvType::kQ4 ? zero : zero * 0.125f};
-}
-
-constexpr bool HasTerm(KvType type) {
-  return IsPackedKv(type) && type != KvType::kQ8;
 }
 
 void WidenF16(const std::byte* f16, int64_t count, float* out) {
@@ -148,14 +147,12 @@ void ScaleQuery(const float* query, int64_t head_dim, const std::byte* keys, Blo
     out->q[d] = query[d] * group.scale;
     lanes[d % 8] = __builtin_fmaf(out->q[d], group.term, lanes[d % 8]);
   }
-  if constexpr (HasTerm(kType)) {
-    for (int half = 4; half >= 1; half /= 2) {
-      for (int i = 0; i < half; ++i) {
-        lanes[i] += lanes[i + half];
-      }
+  for (int half = 4; half >= 1; half /= 2) {
+    for (int i = 0; i < half; ++i) {
+      lanes[i] += lanes[i + half];
     }
-    out->start = lanes[0];
   }
+  out->start = lanes[0];
 }
 
 template <KvType kType>
@@ -215,8 +212,7 @@ void AddValues(const AttentionArgs& args, const BlockSpan& span, const float* p,
       }
       HalvingSum(products);
     }
-    const float start = HasTerm(kType) ? __builtin_fmaf(out[d], correction, products[0])
-                                       : out[d] * correction;
+    const float start = __builtin_fmaf(out[d], correction, products[0]);
     AddElement<kType>(args, span, scaled, d, start, out + d);
   }
 }
