@@ -1,9 +1,12 @@
 #include "hal/cpu/avx512vnni/avx512vnni_kernels.h"
 #include "hal/cpu/avx512vnni/vectors.h"
+#include "hal/cpu/kv_seal.h"
 #include "hal/cpu/scalar_half.h"
 
 namespace tenon::avx512vnni {
 namespace {
+
+constexpr int64_t kMaxHeadDim = 256;
 
 template <KvType kType>
 inline __m512 LoadKv(const std::byte* base, int64_t index) {
@@ -16,6 +19,113 @@ inline __m512 LoadKv(const std::byte* base, int64_t index) {
     return LoadBrains(at);
 }
 
+// Two words of eight nibbles each, to lanes in order; other bits above them.
+inline __m512i SpreadNibbles(__m128i words) {
+  const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+  const __m512i shifts =
+      _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+  return _mm512_srlv_epi32(_mm512_permutexvar_epi32(places, _mm512_castsi128_si512(words)), shifts);
+}
+
+// Codes as floats, from the bytes of one plane or of two.
+template <KvType kType>
+inline __m512 CodesToFloats(__m128i first, __m128i second) {
+  const __m512i nibble = _mm512_set1_epi32(15);
+  if constexpr (kType == KvType::kQ8) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(first));
+  } else if constexpr (kType == KvType::kNf4) {
+    const __m512i codes = _mm512_and_epi32(SpreadNibbles(first), nibble);
+    return _mm512_permutexvar_ps(codes, _mm512_loadu_ps(kNf4Codes));
+  } else if constexpr (kType == KvType::kQ4) {
+    return _mm512_cvtepi32_ps(_mm512_and_epi32(SpreadNibbles(first), nibble));
+  } else {
+    const __m512i high = _mm512_and_epi32(SpreadNibbles(first), nibble);
+    const __m512i low = _mm512_and_epi32(SpreadNibbles(second), nibble);
+    return _mm512_cvtepi32_ps(_mm512_or_epi32(_mm512_slli_epi32(high, 4), low));
+  }
+}
+
+inline __m128i LoadWords(const std::byte* at) {
+  return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at));
+}
+inline __m128i LoadWord(const std::byte* at) {
+  int32_t word;
+  __builtin_memcpy(&word, at, 4);
+  return _mm_cvtsi32_si128(word);
+}
+
+// 16 elements of a block's keys or values from number `index` on: codes of packed types, whose
+// second plane lies `low` bytes from the first.
+template <KvType kType>
+inline __m512 LoadElements(const std::byte* part, int64_t low, int64_t index) {
+  if constexpr (!IsPackedKv(kType)) {
+    return LoadKv<kType>(part, index);
+  } else if constexpr (kType == KvType::kQ8) {
+    const auto* at = reinterpret_cast<const __m128i*>(part + index);
+    return CodesToFloats<kType>(_mm_loadu_si128(at), _mm_setzero_si128());
+  } else {
+    const __m128i second =
+        kType == KvType::kHier ? LoadWords(part + low + index / 2) : _mm_setzero_si128();
+    return CodesToFloats<kType>(LoadWords(part + index / 2), second);
+  }
+}
+
+// Scales s and terms z (hal/kernel_set.h) of 8 or 16 groups.
+struct EightScales {
+  __m256 scale;
+  __m256 term;
+};
+struct GroupScales {
+  __m512 scale;
+  __m512 term;
+};
+
+// z = factor * zero + offset, s = scale * share.
+struct HeaderTerms {
+  float share;
+  float factor;
+  float offset;
+};
+constexpr HeaderTerms TermsOf(KvType type) {
+  switch (type) {
+    case KvType::kQ8:
+      return {1.0f, 8.0f, 0.0f};
+    case KvType::kNf4:
+      return {1.0f, 0.125f, 0.0f};
+    case KvType::kHier:
+      return {0.0625f, 16.0f, -8.0f};
+    default:
+      return {1.0f, 1.0f, 0.0f};
+  }
+}
+
+template <KvType kType>
+inline EightScales LoadEightScales(const std::byte* headers) {
+  constexpr HeaderTerms kTerms = TermsOf(kType);
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(headers));
+  const __m128i middle = _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(255)), 7);
+  const __m256 zero = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_srai_epi16(bits, 8)));
+  return {_mm256_mul_ps(_mm256_cvtph_ps(middle), _mm256_set1_ps(kTerms.share)),
+          _mm256_fmadd_ps(zero, _mm256_set1_ps(kTerms.factor), _mm256_set1_ps(kTerms.offset))};
+}
+
+template <KvType kType>
+inline GroupScales LoadScales(const std::byte* headers) {
+  constexpr HeaderTerms kTerms = TermsOf(kType);
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(headers));
+  const __m256i middle = _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(255)), 7);
+  const __m512 zero = _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_srai_epi16(bits, 8)));
+  return {_mm512_mul_ps(_mm512_cvtph_ps(middle), _mm512_set1_ps(kTerms.share)),
+          _mm512_fmadd_ps(zero, _mm512_set1_ps(kTerms.factor), _mm512_set1_ps(kTerms.offset))};
+}
+
+void WidenF16(const std::byte* f16, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; i += 8) {
+    const auto* at = reinterpret_cast<const __m128i*>(f16 + 2 * i);
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(at)));
+  }
+}
+
 // Eight elements in the lower half, zeros above.
 template <KvType kType>
 inline __m512 LoadEightKv(const std::byte* base, int64_t index) {
@@ -26,6 +136,20 @@ inline __m512 LoadEightKv(const std::byte* base, int64_t index) {
     const __m256i bits =
         _mm256_zextsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
     return kType == KvType::kF16 ? WidenHalf(bits) : WidenBrain(bits);
+  }
+}
+
+// Eight elements in the lower half; packed types have anything above.
+template <KvType kType>
+inline __m512 LoadEightElements(const std::byte* part, int64_t low, int64_t index) {
+  if constexpr (!IsPackedKv(kType)) {
+    return LoadEightKv<kType>(part, index);
+  } else if constexpr (kType == KvType::kQ8) {
+    return CodesToFloats<kType>(LoadWords(part + index), _mm_setzero_si128());
+  } else {
+    const __m128i second =
+        kType == KvType::kHier ? LoadWord(part + low + index / 2) : _mm_setzero_si128();
+    return CodesToFloats<kType>(LoadWord(part + index / 2), second);
   }
 }
 
@@ -88,16 +212,53 @@ inline __m512 CapScores(__m512 scores, float softcap) {
   return _mm512_fmadd_ps(_mm512_set1_ps(-2.0f * softcap), tail, _mm512_set1_ps(softcap));
 }
 
+// The heads' queries as a packed block's keys want them, and what their dot products start at.
+template <int kHeads>
+struct BlockQuery {
+  float q[kHeads][kMaxHeadDim];
+  float start[kHeads];
+};
+
+inline float HalvingSumOfEight(__m256 lanes) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
 template <KvType kType, int kHeads>
-inline void ComputeScores(const AttentionArgs& args, const float* queries, const std::byte* keys,
-                          Slots* scores) {
+inline void ScaleQuery(const AttentionArgs& args, const float* queries, const std::byte* keys,
+                       BlockQuery<kHeads>* out) {
+  const std::byte* headers = keys + KvHeaderOffset(kType, args.head_dim);
+  __m256 sums[kHeads];
   for (int h = 0; h < kHeads; ++h)
-    scores[h] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-  for (int64_t d = 0; d < args.head_dim; ++d) {
-    const __m512 low = LoadKv<kType>(keys, d * kKvBlockTokens);
-    const __m512 high = LoadKv<kType>(keys, d * kKvBlockTokens + kLanes);
+    sums[h] = _mm256_setzero_ps();
+  for (int64_t d = 0; d < args.head_dim; d += 8) {
+    const EightScales groups = LoadEightScales<kType>(headers + 2 * d);
     for (int h = 0; h < kHeads; ++h) {
-      const __m512 query = _mm512_set1_ps(queries[h * args.head_dim + d]);
+      const __m256 query = _mm256_loadu_ps(queries + h * args.head_dim + d);
+      const __m256 scaled = _mm256_mul_ps(query, groups.scale);
+      _mm256_storeu_ps(out->q[h] + d, scaled);
+      sums[h] = _mm256_fmadd_ps(scaled, groups.term, sums[h]);
+    }
+  }
+  for (int h = 0; h < kHeads; ++h)
+    out->start[h] = HalvingSumOfEight(sums[h]);
+}
+
+// Queries lie `stride` floats apart; dot products begin at `start`, or at 0 where it is null.
+template <KvType kType, int kHeads>
+inline void ScoreKeys(const AttentionArgs& args, const float* queries, int64_t stride,
+                      const float* start, const std::byte* keys, Slots* scores) {
+  const int64_t plane = KvLowKeysOffset(args.head_dim);
+  for (int h = 0; h < kHeads; ++h) {
+    const __m512 first = _mm512_set1_ps(start == nullptr ? 0.0f : start[h]);
+    scores[h] = {first, first};
+  }
+  for (int64_t d = 0; d < args.head_dim; ++d) {
+    const __m512 low = LoadElements<kType>(keys, plane, d * kKvBlockTokens);
+    const __m512 high = LoadElements<kType>(keys, plane, d * kKvBlockTokens + kLanes);
+    for (int h = 0; h < kHeads; ++h) {
+      const __m512 query = _mm512_set1_ps(queries[h * stride + d]);
       scores[h].low = _mm512_fmadd_ps(query, low, scores[h].low);
       scores[h].high = _mm512_fmadd_ps(query, high, scores[h].high);
     }
@@ -106,6 +267,18 @@ inline void ComputeScores(const AttentionArgs& args, const float* queries, const
   for (int h = 0; h < kHeads; ++h) {
     scores[h].low = CapScores(_mm512_mul_ps(scale, scores[h].low), args.softcap);
     scores[h].high = CapScores(_mm512_mul_ps(scale, scores[h].high), args.softcap);
+  }
+}
+
+template <KvType kType, int kHeads>
+inline void ComputeScores(const AttentionArgs& args, const float* queries, const std::byte* keys,
+                          Slots* scores) {
+  if constexpr (IsPackedKv(kType)) {
+    BlockQuery<kHeads> scaled;
+    ScaleQuery<kType, kHeads>(args, queries, keys, &scaled);
+    ScoreKeys<kType, kHeads>(args, scaled.q[0], kMaxHeadDim, scaled.start, keys, scores);
+  } else {
+    ScoreKeys<kType, kHeads>(args, queries, args.head_dim, nullptr, keys, scores);
   }
 }
 
@@ -138,22 +311,60 @@ inline float UpdateSoftmax(const Slots& scores, uint32_t seen, float* max, float
   return correction;
 }
 
+// What weighs a group's values, and what goes into their sums first.
+template <int kHeads>
+struct GroupWeights {
+  alignas(64) float p[kHeads * kKvBlockTokens];
+  float corrections[kHeads];
+  float starts[kHeads];  // packed types
+};
+
+// The weights of a packed group from those of the block.
+template <KvType kType, int kHeads>
+inline void ScaleWeights(const GroupWeights<kHeads>& block, const std::byte* headers,
+                         GroupWeights<kHeads>* out) {
+  const GroupScales low = LoadScales<kType>(headers);
+  const GroupScales high = LoadScales<kType>(headers + 2 * kLanes);
+  for (int h = 0; h < kHeads; ++h) {
+    const float* p = block.p + h * kKvBlockTokens;
+    const __m512 p_low = _mm512_mul_ps(_mm512_loadu_ps(p), low.scale);
+    const __m512 p_high = _mm512_mul_ps(_mm512_loadu_ps(p + kLanes), high.scale);
+    _mm512_storeu_ps(out->p + h * kKvBlockTokens, p_low);
+    _mm512_storeu_ps(out->p + h * kKvBlockTokens + kLanes, p_high);
+    out->starts[h] = HalvingSum(
+        _mm512_add_ps(_mm512_mul_ps(p_low, low.term), _mm512_mul_ps(p_high, high.term)));
+    out->corrections[h] = block.corrections[h];
+  }
+}
+
+template <KvType kType>
+inline __m512 StartOfSum(__m512 before, float correction, float start) {
+  if constexpr (IsPackedKv(kType))
+    return _mm512_fmadd_ps(before, _mm512_set1_ps(correction), _mm512_set1_ps(start));
+  else
+    return _mm512_mul_ps(before, _mm512_set1_ps(correction));
+}
+
 // out[d..d+16*kVectors) of kHeads heads: out * correction + sum over the span's p * value.
 template <KvType kType, int kHeads, int kVectors>
-inline void AddValues(const AttentionArgs& args, const BlockSpan& span, const float* p,
-                      const float* corrections, int64_t d, float* out) {
+inline void AddValues(const AttentionArgs& args, const BlockSpan& span,
+                      const GroupWeights<kHeads>& weights, int64_t d, float* out) {
+  const int64_t plane = KvLowValuesOffset(args.head_dim);
   __m512 acc[kHeads][kVectors];
   for (int h = 0; h < kHeads; ++h) {
     for (int v = 0; v < kVectors; ++v) {
       const __m512 before = _mm512_loadu_ps(out + h * args.head_dim + d + v * kLanes);
-      acc[h][v] = _mm512_mul_ps(before, _mm512_set1_ps(corrections[h]));
+      acc[h][v] = StartOfSum<kType>(before, weights.corrections[h], weights.starts[h]);
     }
   }
   for (int64_t j = span.first; j < span.last; ++j) {
     for (int v = 0; v < kVectors; ++v) {
-      const __m512 values = LoadKv<kType>(span.values, j * args.head_dim + d + v * kLanes);
-      for (int h = 0; h < kHeads; ++h)
-        acc[h][v] = _mm512_fmadd_ps(_mm512_set1_ps(p[h * kKvBlockTokens + j]), values, acc[h][v]);
+      const __m512 values =
+          LoadElements<kType>(span.values, plane, j * args.head_dim + d + v * kLanes);
+      for (int h = 0; h < kHeads; ++h) {
+        const __m512 p = _mm512_set1_ps(weights.p[h * kKvBlockTokens + j]);
+        acc[h][v] = _mm512_fmadd_ps(p, values, acc[h][v]);
+      }
     }
   }
   for (int h = 0; h < kHeads; ++h) {
@@ -164,18 +375,34 @@ inline void AddValues(const AttentionArgs& args, const BlockSpan& span, const fl
 
 // The last eight dimensions of a head size that is not a multiple of 16.
 template <KvType kType, int kHeads>
-inline void AddLastEight(const AttentionArgs& args, const BlockSpan& span, const float* p,
-                         const float* corrections, int64_t d, float* out) {
+inline void AddLastEight(const AttentionArgs& args, const BlockSpan& span,
+                         const GroupWeights<kHeads>& weights, int64_t d, float* out) {
+  const int64_t plane = KvLowValuesOffset(args.head_dim);
   for (int h = 0; h < kHeads; ++h) {
     float* head_out = out + h * args.head_dim + d;
-    __m512 acc = _mm512_mul_ps(_mm512_maskz_loadu_ps(FirstLanes(8), head_out),
-                               _mm512_set1_ps(corrections[h]));
+    __m512 acc = StartOfSum<kType>(_mm512_maskz_loadu_ps(FirstLanes(8), head_out),
+                                   weights.corrections[h], weights.starts[h]);
     for (int64_t j = span.first; j < span.last; ++j) {
-      const __m512 values = LoadEightKv<kType>(span.values, j * args.head_dim + d);
-      acc = _mm512_fmadd_ps(_mm512_set1_ps(p[h * kKvBlockTokens + j]), values, acc);
+      const __m512 values = LoadEightElements<kType>(span.values, plane, j * args.head_dim + d);
+      const __m512 p = _mm512_set1_ps(weights.p[h * kKvBlockTokens + j]);
+      acc = _mm512_fmadd_ps(p, values, acc);
     }
     _mm512_mask_storeu_ps(head_out, FirstLanes(8), acc);
   }
+}
+
+// Dimensions [d, end), all of one group.
+template <KvType kType, int kHeads>
+inline void AddGroup(const AttentionArgs& args, const BlockSpan& span,
+                     const GroupWeights<kHeads>& weights, int64_t d, int64_t end, float* out) {
+  // Four to eight independent sums keep the FMA units busy.
+  constexpr int kVectors = kHeads == 1 ? 4 : 2;
+  for (; d + kVectors * kLanes <= end; d += kVectors * kLanes)
+    AddValues<kType, kHeads, kVectors>(args, span, weights, d, out);
+  for (; d + kLanes <= end; d += kLanes)
+    AddValues<kType, kHeads, 1>(args, span, weights, d, out);
+  if (d < end)
+    AddLastEight<kType, kHeads>(args, span, weights, d, out);
 }
 
 template <KvType kType, int kHeads>
@@ -183,22 +410,24 @@ inline void AddBlock(const AttentionArgs& args, const float* queries, const Bloc
                      HeadStates<kHeads>* states, float* out) {
   Slots scores[kHeads];
   ComputeScores<kType, kHeads>(args, queries, span.keys, scores);
-  alignas(64) float p[kHeads * kKvBlockTokens];
-  float corrections[kHeads];
+  GroupWeights<kHeads> weights = {};
   const uint32_t seen = (span.last == 32 ? ~0u : (1u << span.last) - 1u) & (~0u << span.first);
   for (int h = 0; h < kHeads; ++h) {
-    corrections[h] =
-        UpdateSoftmax(scores[h], seen, &states->max[h], &states->sum[h], p + h * kKvBlockTokens);
+    weights.corrections[h] = UpdateSoftmax(scores[h], seen, &states->max[h], &states->sum[h],
+                                           weights.p + h * kKvBlockTokens);
   }
-  // Four to eight independent sums keep the FMA units busy.
-  constexpr int kVectors = kHeads == 1 ? 4 : 2;
-  int64_t d = 0;
-  for (; d + kVectors * kLanes <= args.head_dim; d += kVectors * kLanes)
-    AddValues<kType, kHeads, kVectors>(args, span, p, corrections, d, out);
-  for (; d + kLanes <= args.head_dim; d += kLanes)
-    AddValues<kType, kHeads, 1>(args, span, p, corrections, d, out);
-  if (d < args.head_dim)
-    AddLastEight<kType, kHeads>(args, span, p, corrections, d, out);
+  if constexpr (IsPackedKv(kType)) {
+    const std::byte* headers = span.values + KvHeaderOffset(kType, args.head_dim);
+    GroupWeights<kHeads> scaled;
+    for (int64_t d = 0; d < args.head_dim; d += kKvValueGroup) {
+      ScaleWeights<kType, kHeads>(weights, headers + 2 * (d / kKvValueGroup) * kKvBlockTokens,
+                                  &scaled);
+      const int64_t end = d + kKvValueGroup < args.head_dim ? d + kKvValueGroup : args.head_dim;
+      AddGroup<kType, kHeads>(args, span, scaled, d, end, out);
+    }
+  } else {
+    AddGroup<kType, kHeads>(args, span, weights, 0, args.head_dim, out);
+  }
 }
 
 template <KvType kType, int kHeads>
@@ -257,6 +486,30 @@ void AttentionF16(const AttentionArgs& args) {
 }
 void AttentionBF16(const AttentionArgs& args) {
   Attention<KvType::kBF16>(args);
+}
+void AttentionQ8(const AttentionArgs& args) {
+  Attention<KvType::kQ8>(args);
+}
+void AttentionQ4(const AttentionArgs& args) {
+  Attention<KvType::kQ4>(args);
+}
+void AttentionNf4(const AttentionArgs& args) {
+  Attention<KvType::kNf4>(args);
+}
+void AttentionHier(const AttentionArgs& args) {
+  Attention<KvType::kHier>(args);
+}
+void KvSealQ8(const KvSealArgs& args) {
+  SealBlock<KvType::kQ8, WidenF16>(args);
+}
+void KvSealQ4(const KvSealArgs& args) {
+  SealBlock<KvType::kQ4, WidenF16>(args);
+}
+void KvSealNf4(const KvSealArgs& args) {
+  SealBlock<KvType::kNf4, WidenF16>(args);
+}
+void KvSealHier(const KvSealArgs& args) {
+  SealBlock<KvType::kHier, WidenF16>(args);
 }
 
 }  // namespace tenon::avx512vnni
