@@ -81,9 +81,33 @@ void Sampler::Accept(int32_t token) {
   TENON_CHECK(token >= 0 && token < vocab_size_);
   Remember(token);
   ++generated_;
+  digest_ = ExtendDigest(digest_, token);
   if (mirostat_ && token == last_draw_.token)
     mirostat_->Observe(last_draw_.p);
   last_draw_ = {};
+}
+
+void Sampler::Restart(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
+  history_.clear();
+  penalties_ = Penalties(params_, vocab_size_);
+  dry_.Restart();
+  if (mirostat_)
+    mirostat_.emplace(params_.mirostat_tau, params_.mirostat_eta);
+  generated_ = 0;
+  digest_ = 0;
+  last_draw_ = {};
+  for (const int32_t token : prompt)
+    Remember(token);
+  for (const int32_t token : answer)
+    Accept(token);
+}
+
+// A step of FNV-1a (Fowler, Noll, Vo) over the token as one 32-bit unit; 1 + token, so that a run of
+// zeros is seen.
+uint64_t Sampler::ExtendDigest(uint64_t digest, int32_t token) {
+  constexpr uint64_t kPrime = 0x100000001B3;
+  constexpr uint64_t kBasis = 0xCBF29CE484222325;
+  return ((digest ^ kBasis) ^ (1 + static_cast<uint64_t>(static_cast<uint32_t>(token)))) * kPrime;
 }
 
 void Sampler::Remember(int32_t token) {

@@ -56,6 +56,15 @@ class Sampler {
   // vocabulary.
   void Accept(int32_t token);
 
+  // Begins again: as after AcceptPrompt(prompt) and Accept for each token of `answer`, but for
+  // mirostat's running bound, which starts anew. REQUIRES: within the vocabulary.
+  void Restart(std::span<const int32_t> prompt, std::span<const int32_t> answer);
+
+  // Changes with every accepted token, their order and their number: a check that an answer is what
+  // was drawn. Not a hash against forgery.
+  uint64_t digest() const { return digest_; }
+  static uint64_t ExtendDigest(uint64_t digest, int32_t token);
+
   const SamplingParams& params() const { return params_; }
 
  private:
@@ -82,6 +91,7 @@ class Sampler {
   std::optional<Mirostat> mirostat_;
   std::vector<int32_t> history_;  // prompt and answer; empty unless something looks back
   uint64_t generated_ = 0;        // tokens accepted after the prompt
+  uint64_t digest_ = 0;           // of them
   LastDraw last_draw_;
   std::vector<float> logits_;  // [vocab] after bias, penalties and DRY
   Candidates candidates_;

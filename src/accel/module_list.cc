@@ -1,0 +1,30 @@
+#include "accel/module_list.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+namespace tenon {
+namespace {
+
+// One line for each module.
+constexpr std::array<ModuleEntry, 0> kModules = {};
+
+}  // namespace
+
+std::span<const ModuleEntry> KnownModules() {
+  return kModules;
+}
+
+Result<std::unique_ptr<Module>> CreateModule(const ModuleContext& context) {
+  std::string names;
+  for (const ModuleEntry& entry : KnownModules()) {
+    if (entry.name == context.name)
+      return entry.create(context);
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return NotFound(fmt::format("no module {}; there are: {}", context.name, names), "modules");
+}
+
+}  // namespace tenon
