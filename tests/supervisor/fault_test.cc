@@ -126,7 +126,7 @@ class FakeServer {
   Supervisor supervisor_;
   Supervisor::Time now_;
   std::vector<std::vector<size_t>> requests_ = std::vector<std::vector<size_t>>(3);
-  double failing_[ModuleSet::kMaxModules] = {};
+  double failing_[ModuleBits::kMaxModules] = {};
   uint64_t noise_ = 1;
   int64_t steps_ = 0;
   int64_t finished_ = 0;
@@ -286,7 +286,7 @@ TEST(FaultTest, AModuleThatNeedsMoreThanItsQuotaIsRefused) {
                                            {"fits", {"", 0.5, 100, 1}}};
   auto supervisor = Supervisor::Create({}, 1000, std::move(modules), {});
   ASSERT_TRUE(supervisor.ok());
-  EXPECT_EQ(supervisor->active(), ModuleSet::Only(1));
+  EXPECT_EQ(supervisor->active(), ModuleBits::Only(1));
   const auto decisions = supervisor->TakeDecisions();
   ASSERT_EQ(decisions.size(), 1U);
   EXPECT_EQ(decisions[0].action, ModuleAction::kRefused);

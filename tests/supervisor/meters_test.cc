@@ -62,8 +62,8 @@ TEST(GainMeterTest, IgnoresWhatIsNoMeasurement) {
 
 TEST(ShadowScheduleTest, SpendsItsShareAndTakesTurns) {
   ShadowSchedule schedule(0.05);
-  const ModuleSet active = ModuleSet().With(0).With(2);
-  const ModuleSet trial = ModuleSet::Only(5);
+  const ModuleBits active = ModuleBits().With(0).With(2);
+  const ModuleBits trial = ModuleBits::Only(5);
   int bursts[6] = {};
   int in_burst = 0;
   constexpr int kSteps = 80 * 3 * 10;
@@ -88,7 +88,7 @@ TEST(ShadowScheduleTest, StepsAfterAChangeAreNotMeasured) {
   ShadowSchedule schedule(0.5);  // 4 ordinary steps, 4 in the burst
   std::string uses;
   for (int i = 0; i < 16; ++i)
-    uses += schedule.Next(ModuleSet::Only(0), {}).use == Use::kMeasure ? 'm' : 'c';
+    uses += schedule.Next(ModuleBits::Only(0), {}).use == Use::kMeasure ? 'm' : 'c';
   EXPECT_EQ(uses, "cmmmcmmmcmmmcmmm");
 }
 
@@ -96,7 +96,7 @@ TEST(ShadowScheduleTest, NothingToMeasure) {
   ShadowSchedule off(0.0);
   ShadowSchedule on(0.1);
   for (int i = 0; i < 200; ++i) {
-    EXPECT_FALSE(off.Next(ModuleSet::Only(1), {}).subject.has_value());
+    EXPECT_FALSE(off.Next(ModuleBits::Only(1), {}).subject.has_value());
     EXPECT_FALSE(on.Next({}, {}).subject.has_value());
   }
 }
@@ -210,10 +210,10 @@ TEST(NeedPredictorTest, WarmsWhatIsNeededSoon) {
     predictor.ObserveNeed(0, 0, 1.0);
     predictor.ObserveNeed(0, 1, 0.0);
   }
-  const ModuleSet active = ModuleSet().With(0).With(1);
-  EXPECT_EQ(ModulesToWarm(predictor, {}, active, {}, At(990)), ModuleSet::Only(0));
-  EXPECT_EQ(ModulesToWarm(predictor, {}, active, ModuleSet::Only(0), At(990)), ModuleSet());
-  EXPECT_EQ(ModulesToWarm(predictor, {}, active, {}, At(910)), ModuleSet());  // not so soon
+  const ModuleBits active = ModuleBits().With(0).With(1);
+  EXPECT_EQ(ModulesToWarm(predictor, {}, active, {}, At(990)), ModuleBits::Only(0));
+  EXPECT_EQ(ModulesToWarm(predictor, {}, active, ModuleBits::Only(0), At(990)), ModuleBits());
+  EXPECT_EQ(ModulesToWarm(predictor, {}, active, {}, At(910)), ModuleBits());  // not so soon
 }
 
 }  // namespace

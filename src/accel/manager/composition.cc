@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "accel/manager/module_set.h"
+#include "accel/manager/module_bits.h"
 
 namespace tenon {
 namespace {
@@ -29,9 +29,9 @@ Status CheckPair(const ModulePlace& a, const ModulePlace& b) {
 }  // namespace
 
 Result<std::vector<size_t>> ComposeModules(std::span<const ModulePlace> modules) {
-  if (modules.size() > ModuleSet::kMaxModules) {
+  if (modules.size() > ModuleBits::kMaxModules) {
     return InvalidArgument(
-        fmt::format("found {}, expected at most {}", modules.size(), ModuleSet::kMaxModules),
+        fmt::format("found {}, expected at most {}", modules.size(), ModuleBits::kMaxModules),
         "modules");
   }
   for (size_t i = 0; i < modules.size(); ++i) {

@@ -29,7 +29,7 @@ struct ModulePlace {
 };
 
 // Indices into `modules`, outermost first. Fails with kInvalidArgument, naming both, for two of the
-// same name or the same exclusive kind, and for more than ModuleSet::kMaxModules.
+// same name or the same exclusive kind, and for more than ModuleBits::kMaxModules.
 Result<std::vector<size_t>> ComposeModules(std::span<const ModulePlace> modules);
 
 }  // namespace tenon

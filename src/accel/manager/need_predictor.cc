@@ -19,7 +19,7 @@ void NeedPredictor::ObserveArrival(size_t kind, Time now) {
 }
 
 void NeedPredictor::ObserveNeed(size_t kind, size_t module, double need) {
-  if (module >= ModuleSet::kMaxModules)
+  if (module >= ModuleBits::kMaxModules)
     return;
   Rate& rate = needs_[std::min(kind, kKinds - 1)][module];
   rate.weight = rate.weight * kDecay + 1.0;
@@ -51,13 +51,13 @@ std::optional<NeedPredictor::Time> NeedPredictor::NextArrival() const {
          std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(interval_s_));
 }
 
-ModuleSet ModulesToWarm(const NeedPredictor& predictor, const PreloadRule& rule, ModuleSet active,
-                        ModuleSet warm, NeedPredictor::Time now) {
+ModuleBits ModulesToWarm(const NeedPredictor& predictor, const PreloadRule& rule, ModuleBits active,
+                        ModuleBits warm, NeedPredictor::Time now) {
   const auto next = predictor.NextArrival();
-  ModuleSet result;
+  ModuleBits result;
   if (next.has_value() && *next > now + rule.horizon)
     return result;
-  for (size_t module = 0; module < ModuleSet::kMaxModules; ++module) {
+  for (size_t module = 0; module < ModuleBits::kMaxModules; ++module) {
     if (active.Has(module) && !warm.Has(module) && predictor.NextNeed(module) >= rule.min_need)
       result = result.With(module);
   }

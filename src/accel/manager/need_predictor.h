@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "accel/manager/module_set.h"
+#include "accel/manager/module_bits.h"
 
 namespace tenon {
 
@@ -46,7 +46,7 @@ class NeedPredictor {
   };
 
   std::array<std::array<double, kKinds>, kKinds> follows_{};  // [kind][kind that came next]
-  std::array<std::array<Rate, ModuleSet::kMaxModules>, kKinds> needs_{};
+  std::array<std::array<Rate, ModuleBits::kMaxModules>, kKinds> needs_{};
   std::optional<size_t> last_kind_;
   Time last_arrival_;
   double interval_s_ = 0.0;  // smoothed; 0: unknown
@@ -58,7 +58,7 @@ struct PreloadRule {
   double min_need = 0.5;
   std::chrono::nanoseconds horizon = std::chrono::seconds(30);
 };
-ModuleSet ModulesToWarm(const NeedPredictor& predictor, const PreloadRule& rule, ModuleSet active,
-                        ModuleSet warm, NeedPredictor::Time now);
+ModuleBits ModulesToWarm(const NeedPredictor& predictor, const PreloadRule& rule, ModuleBits active,
+                        ModuleBits warm, NeedPredictor::Time now);
 
 }  // namespace tenon

@@ -16,8 +16,8 @@ int64_t OrdinarySteps(double share) {
   return std::max(kMinOrdinary, static_cast<int64_t>(std::llround(steps)));
 }
 
-ModuleSet Union(ModuleSet a, ModuleSet b) {
-  for (size_t i = 0; i < ModuleSet::kMaxModules; ++i)
+ModuleBits Union(ModuleBits a, ModuleBits b) {
+  for (size_t i = 0; i < ModuleBits::kMaxModules; ++i)
     a = b.Has(i) ? a.With(i) : a;
   return a;
 }
@@ -26,9 +26,9 @@ ModuleSet Union(ModuleSet a, ModuleSet b) {
 
 ShadowSchedule::ShadowSchedule(double share) : ordinary_(OrdinarySteps(share)) {}
 
-std::optional<size_t> ShadowSchedule::NextTurn(ModuleSet candidates) {
-  for (size_t i = 1; i <= ModuleSet::kMaxModules; ++i) {
-    const size_t module = (last_turn_ + i) % ModuleSet::kMaxModules;
+std::optional<size_t> ShadowSchedule::NextTurn(ModuleBits candidates) {
+  for (size_t i = 1; i <= ModuleBits::kMaxModules; ++i) {
+    const size_t module = (last_turn_ + i) % ModuleBits::kMaxModules;
     if (candidates.Has(module)) {
       last_turn_ = module;
       return module;
@@ -37,7 +37,7 @@ std::optional<size_t> ShadowSchedule::NextTurn(ModuleSet candidates) {
   return std::nullopt;
 }
 
-ShadowSchedule::Step ShadowSchedule::Next(ModuleSet active, ModuleSet trial) {
+ShadowSchedule::Step ShadowSchedule::Next(ModuleBits active, ModuleBits trial) {
   if (active != active_ || trial != trial_ || step_ == 0) {
     active_ = active;
     trial_ = trial;

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "accel/manager/module_set.h"
+#include "accel/manager/module_bits.h"
 
 namespace tenon {
 
@@ -23,7 +23,7 @@ class ShadowSchedule {
   explicit ShadowSchedule(double share);
 
   struct Step {
-    ModuleSet modules;
+    ModuleBits modules;
     std::optional<size_t> subject;  // the module that differs, in a burst
     enum class Use : uint8_t { kMeasure, kChange } use = Use::kMeasure;
     enum class Round : uint8_t { kGoesOn, kEnds } round = Round::kGoesOn;
@@ -32,19 +32,19 @@ class ShadowSchedule {
   };
 
   // The next step, given what is active and what is on trial.
-  Step Next(ModuleSet active, ModuleSet trial);
+  Step Next(ModuleBits active, ModuleBits trial);
 
   static constexpr int64_t kBurst = 4;
 
  private:
-  std::optional<size_t> NextTurn(ModuleSet candidates);
+  std::optional<size_t> NextTurn(ModuleBits candidates);
 
   int64_t ordinary_;  // steps between two bursts; 0: no bursts
   int64_t step_ = 0;  // of the round
   std::optional<size_t> turn_;
-  size_t last_turn_ = ModuleSet::kMaxModules - 1;
-  ModuleSet active_;  // of the round; a change begins a new one
-  ModuleSet trial_;
+  size_t last_turn_ = ModuleBits::kMaxModules - 1;
+  ModuleBits active_;  // of the round; a change begins a new one
+  ModuleBits trial_;
 };
 
 }  // namespace tenon

@@ -24,9 +24,9 @@ double Percent(double share) {
 Result<Supervisor> Supervisor::Create(const MonitoringRules& rules, int64_t module_memory,
                                       std::vector<SupervisedModule> modules, Time now) {
   TENON_RETURN_IF_ERROR(CheckRules(rules));
-  if (modules.size() > ModuleSet::kMaxModules)
+  if (modules.size() > ModuleBits::kMaxModules)
     return InvalidArgument(
-        fmt::format("found {}, expected at most {}", modules.size(), ModuleSet::kMaxModules),
+        fmt::format("found {}, expected at most {}", modules.size(), ModuleBits::kMaxModules),
         "modules");
   std::vector<MemoryRequest> requests;
   for (const SupervisedModule& module : modules) {
@@ -75,8 +75,8 @@ void Supervisor::Start(Time now) {
   }
 }
 
-ModuleSet Supervisor::InState(SupervisionState state) const {
-  ModuleSet set;
+ModuleBits Supervisor::InState(SupervisionState state) const {
+  ModuleBits set;
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].state == state)
       set = set.With(i);

@@ -32,7 +32,7 @@
 #include "accel/manager/gain_meter.h"
 #include "accel/manager/integrity_meter.h"
 #include "accel/manager/memory_quota.h"
-#include "accel/manager/module_set.h"
+#include "accel/manager/module_bits.h"
 #include "accel/manager/monitoring_rules.h"
 #include "accel/manager/shadow_schedule.h"
 #include "accel/manager/tail_meter.h"
@@ -88,7 +88,7 @@ class Supervisor {
   Status SetRules(const MonitoringRules& rules);
 
   const MonitoringRules& rules() const { return rules_; }
-  ModuleSet active() const { return InState(SupervisionState::kActive); }
+  ModuleBits active() const { return InState(SupervisionState::kActive); }
   std::vector<SupervisionReport> reports() const;
   double p99_s() const;
   // Decisions since the last call, oldest first.
@@ -114,7 +114,7 @@ class Supervisor {
   Supervisor(const MonitoringRules& rules, std::vector<SupervisedModule> modules,
              std::vector<MemoryGrant> grants);
   void Start(Time now);
-  ModuleSet InState(SupervisionState state) const;
+  ModuleBits InState(SupervisionState state) const;
   TailMeter& tail() { return tails_[active().bits()]; }
   void ChangeState(Entry& entry, SupervisionState state);
   void Withdraw(Entry& entry, Decision decision);
