@@ -51,7 +51,7 @@ TEST(GainMeterTest, ComparesEqualNumbersOfSequencesOnly) {
 
 TEST(GainMeterTest, IgnoresWhatIsNoMeasurement) {
   GainMeter meter;
-  for (const StepCost& cost : {StepCost{0, 1, 1.0}, StepCost{1, 0, 1.0}, StepCost{1, 1, 0.0},
+  for (const StepCost& cost : {StepCost{0, 1, 1.0}, StepCost{1, -1, 1.0}, StepCost{1, 1, 0.0},
                                StepCost{1, 1, std::nan("")}}) {
     meter.Observe(Side::kWith, cost);
     meter.Observe(Side::kWithout, cost);

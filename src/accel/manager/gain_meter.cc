@@ -15,7 +15,7 @@ double Median(std::vector<double> values) {
 }  // namespace
 
 void GainMeter::Observe(Side side, const StepCost& cost) {
-  if (cost.sequences <= 0 || cost.tokens <= 0 || !(cost.seconds > 0.0))
+  if (cost.sequences <= 0 || cost.tokens < 0 || !(cost.seconds > 0.0))
     return;
   const size_t kind = std::min(static_cast<size_t>(cost.sequences), kSequenceKinds - 1);
   Sum& sum = sums_[static_cast<size_t>(side)][kind];

@@ -20,7 +20,7 @@ namespace tenon {
 // One step in which nothing was prefilled.
 struct StepCost {
   int64_t sequences = 0;  // that took part
-  int64_t tokens = 0;     // decided in it
+  int64_t tokens = 0;     // decided in it; 0 where a module threw its work away
   double seconds = 0.0;
 };
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tenon {
 namespace {
 
 // Shares are written in percent, and thirds of 100% don't add up exactly.
 constexpr double kRounding = 1e-6;
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 MemoryGrant Grant(int64_t limit, const MemoryRequest& request) {
   if (request.wanted <= limit)
@@ -35,6 +37,10 @@ Result<std::vector<MemoryGrant>> GrantMemory(int64_t module_memory,
       return InvalidArgument(
           fmt::format("wants {} bytes and needs at least {}", request.wanted, request.least),
           where);
+    }
+    if (request.limit == MemoryLimit::kNone) {
+      grants.push_back({MemoryVerdict::kGranted, request.wanted, kNoLimit});
+      continue;
     }
     sum += request.share;
     const double limit =

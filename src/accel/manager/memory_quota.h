@@ -14,11 +14,14 @@
 
 namespace tenon {
 
+enum class MemoryLimit : uint8_t { kShare, kNone };
+
 struct MemoryRequest {
   std::string module;
   double share = 0.0;  // of the module memory, 0 to 1
   int64_t wanted = 0;  // bytes
   int64_t least = 0;   // bytes; least <= wanted
+  MemoryLimit limit = MemoryLimit::kShare;
 };
 
 enum class MemoryVerdict : uint8_t {

@@ -52,7 +52,7 @@ std::optional<NeedPredictor::Time> NeedPredictor::NextArrival() const {
 }
 
 ModuleBits ModulesToWarm(const NeedPredictor& predictor, const PreloadRule& rule, ModuleBits active,
-                        ModuleBits warm, NeedPredictor::Time now) {
+                         ModuleBits warm, NeedPredictor::Time now) {
   const auto next = predictor.NextArrival();
   ModuleBits result;
   if (next.has_value() && *next > now + rule.horizon)

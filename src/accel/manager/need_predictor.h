@@ -59,6 +59,6 @@ struct PreloadRule {
   std::chrono::nanoseconds horizon = std::chrono::seconds(30);
 };
 ModuleBits ModulesToWarm(const NeedPredictor& predictor, const PreloadRule& rule, ModuleBits active,
-                        ModuleBits warm, NeedPredictor::Time now);
+                         ModuleBits warm, NeedPredictor::Time now);
 
 }  // namespace tenon
