@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<const OpSchema*, std::variant_size_v<OpAttrs>> kSchemas = {
     &kEmbedSchema, &kRmsNormSchema,   &kLinearSchema,     &kQuantizeSchema, &kAddSchema,
     &kMulSchema,   &kScaleSchema,     &kSiluSchema,       &kGeluSchema,     &kSoftcapSchema,
-    &kRopeSchema,  &kAttentionSchema, &kSelectRowsSchema,
+    &kRopeSchema,  &kAttentionSchema, &kSelectRowsSchema, &kRouteSchema, &kExpertsSchema, &kGateRowsSchema,
 };
 
 }  // namespace

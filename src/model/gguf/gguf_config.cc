@@ -19,7 +19,8 @@ struct Architecture {
 };
 constexpr Architecture kArchitectures[] = {{"llama", true},   {"qwen2", false},  {"qwen3", false},
                                            {"gemma2", false}, {"gemma3", false}, {"phi3", false},
-                                           {"granite", true}};
+                                           {"granite", true}, {"qwen2moe", false}, {"qwen3moe", false},
+                                           {"olmoe", false}};
 
 const Architecture* FindArchitecture(std::string_view name) {
   for (const Architecture& architecture : kArchitectures) {
@@ -194,6 +195,8 @@ Status FillKnown(const GgufFields& fields, ModelSource& source) {
   if (config.architecture == "llama" || config.architecture == "phi3")
     TENON_RETURN_IF_ERROR(fields.Optional("attention.sliding_window", config.sliding_window));
   TENON_RETURN_IF_ERROR(CheckVocabulary(fields, source));
+  TENON_RETURN_IF_ERROR(ReadGgufExperts(fields, config));
+  TENON_RETURN_IF_ERROR(StackExperts(config, source));
   return config.architecture == "phi3" ? SlicePhi3Tensors(config, source) : Status();
 }
 
