@@ -60,9 +60,8 @@ Status StackOne(std::string_view name, int64_t layer, const ModelConfig& config,
       stack.shape.insert(stack.shape.begin(), config.experts.count);
       stack.bytes = 0;
     }
-    if (tensor->dtype != stack.dtype ||
-        !std::equal(tensor->shape.begin(), tensor->shape.end(), stack.shape.begin() + 1,
-                    stack.shape.end())) {
+    if (tensor->dtype != stack.dtype || !std::equal(tensor->shape.begin(), tensor->shape.end(),
+                                                    stack.shape.begin() + 1, stack.shape.end())) {
       return Corrupt(fmt::format("the tensor is {} [{}], another type or shape than expert 0 has",
                                  DTypeName(tensor->dtype), fmt::join(tensor->shape, ", ")),
                      part);
@@ -86,8 +85,7 @@ bool IsExpert(std::string_view name) {
   const std::string_view number = name.substr(dot + 1);
   const std::string_view stem = name.substr(0, dot);
   return std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
-         (stem.ends_with(".ffn_gate") || stem.ends_with(".ffn_up") ||
-          stem.ends_with(".ffn_down"));
+         (stem.ends_with(".ffn_gate") || stem.ends_with(".ffn_up") || stem.ends_with(".ffn_down"));
 }
 
 void Replace(std::vector<TensorInfo> tensors, ModelSource& source) {

@@ -14,8 +14,8 @@ Status SlicePhi3Tensors(const ModelConfig& config, ModelSource& source);
 
 // Experts that are tensors of their own, "blk.N.ffn_gate.E.weight", become one tensor in pieces,
 // "blk.N.ffn_gate_exps.weight" [experts, rows, columns], in every layer that has experts; so do
-// ffn_up and ffn_down. Layers that have the whole already stay as they are; no bytes move. kCorrupt,
-// naming the tensor, when an expert is missing or differs from the first one.
+// ffn_up and ffn_down. Layers that have the whole already stay as they are; no bytes move.
+// kCorrupt, naming the tensor, when an expert is missing or differs from the first one.
 Status StackExperts(const ModelConfig& config, ModelSource& source);
 
 }  // namespace tenon

@@ -13,27 +13,24 @@ namespace {
 
 using nlohmann::json;
 
-const std::map<std::string, std::string> kLayerNames = {{"attn_q", "self_attn.q_proj"},
-                                                        {"attn_k", "self_attn.k_proj"},
-                                                        {"attn_v", "self_attn.v_proj"},
-                                                        {"attn_output", "self_attn.o_proj"},
-                                                        {"attn_q_norm", "self_attn.q_norm"},
-                                                        {"attn_k_norm", "self_attn.k_norm"},
-                                                        {"ffn_gate", "mlp.gate_proj"},
-                                                        {"ffn_up", "mlp.up_proj"},
-                                                        {"ffn_down", "mlp.down_proj"},
-                                                        {"attn_norm", "input_layernorm"},
-                                                        {"ffn_norm", "post_attention_layernorm"},
-                                                        {"attn_qkv", "self_attn.qkv_proj"},
-                                                        {"ffn_gate_inp", "mlp.gate"},
-                                                        {"ffn_gate_shexp",
-                                                         "mlp.shared_expert.gate_proj"},
-                                                        {"ffn_up_shexp",
-                                                         "mlp.shared_expert.up_proj"},
-                                                        {"ffn_down_shexp",
-                                                         "mlp.shared_expert.down_proj"},
-                                                        {"ffn_gate_inp_shexp",
-                                                         "mlp.shared_expert_gate"}};
+const std::map<std::string, std::string> kLayerNames = {
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"attn_norm", "input_layernorm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"}};
 // Of "blk.N.<part>.<expert>".
 const std::map<std::string, std::string> kExpertNames = {
     {"ffn_gate", "gate_proj"}, {"ffn_up", "up_proj"}, {"ffn_down", "down_proj"}};
@@ -51,8 +48,7 @@ std::string HfExpertName(const std::string& part, const std::string& arch) {
   const size_t dot = part.find('.');
   const std::string name = part.substr(0, dot);
   const bool mixtral = arch == "mixtral";
-  return fmt::format("{}.experts.{}.{}", mixtral ? "block_sparse_moe" : "mlp",
-                     part.substr(dot + 1),
+  return fmt::format("{}.experts.{}.{}", mixtral ? "block_sparse_moe" : "mlp", part.substr(dot + 1),
                      mixtral ? kMixtralNames.at(name) : kExpertNames.at(name));
 }
 
@@ -173,10 +169,10 @@ void SetWindow(const TinyCase& tiny, TinyDirectoryOptions::Transformers version,
 }
 
 const std::map<std::string, std::string> kArchitectures = {
-    {"llama", "LlamaForCausalLM"},    {"qwen2", "Qwen2ForCausalLM"},
-    {"qwen3", "Qwen3ForCausalLM"},    {"gemma2", "Gemma2ForCausalLM"},
-    {"gemma3", "Gemma3ForCausalLM"},  {"phi3", "Phi3ForCausalLM"},
-    {"granite", "GraniteForCausalLM"}, {"mixtral", "MixtralForCausalLM"},
+    {"llama", "LlamaForCausalLM"},       {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"},       {"gemma2", "Gemma2ForCausalLM"},
+    {"gemma3", "Gemma3ForCausalLM"},     {"phi3", "Phi3ForCausalLM"},
+    {"granite", "GraniteForCausalLM"},   {"mixtral", "MixtralForCausalLM"},
     {"qwen2moe", "Qwen2MoeForCausalLM"}, {"qwen3moe", "Qwen3MoeForCausalLM"},
     {"olmoe", "OlmoeForCausalLM"}};
 

@@ -130,7 +130,8 @@ void TensorList::AttentionTensors(const std::string& block) {
   const size_t first = tensors.size();
   Linear(block + "attn_q", q_rows, hidden, qkv);
   Linear(block + "attn_k", kv_rows, hidden, qkv);
-  if (layout_ == TinyLayout::kGguf && (arch_ == "llama" || arch_ == "granite" || arch_ == "mixtral")) {
+  if (layout_ == TinyLayout::kGguf &&
+      (arch_ == "llama" || arch_ == "granite" || arch_ == "mixtral")) {
     for (size_t i = first; i < tensors.size(); ++i) {
       const int64_t columns = tensors[i].shape.size() == 2 ? hidden : 1;
       tensors[i].values = Interleaved(tensors[i].values, head_dim, columns);
@@ -368,7 +369,9 @@ Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors, DTy
         tensor.shape.size() == 1 || tensor.name.find("ffn_gate_inp") != std::string::npos;
     const DType dtype = plain ? DType::kF32 : matrices;
     const Bytes bytes = Encoded(tensor, dtype);
-    writer.Add({tensor.name, {tensor.shape.rbegin(), tensor.shape.rend()}, GgmlTypeOf(dtype),
+    writer.Add({tensor.name,
+                {tensor.shape.rbegin(), tensor.shape.rend()},
+                GgmlTypeOf(dtype),
                 bytes.size()});
     PutRaw(data, bytes.data(), bytes.size());
     data.resize((data.size() + writer.alignment - 1) / writer.alignment * writer.alignment);

@@ -154,7 +154,7 @@ class Generator {
     route.normalized = Chance(2);
     route.scale = Factor();
     route.groups = Chance(2) ? 2 : 1;
-    std::vector<ValueId> logits = {Leak(Linear(x, kExperts))};
+    std::vector<ValueId> logits = {Linear(x, kExperts)};
     if (Chance(2))
       logits.push_back(NewVector(kExperts));
     const ValueId weights = Make(route, std::move(logits));

@@ -120,7 +120,8 @@ std::string ModelLabel(const testing::TestParamInfo<const char*>& parameter) {
   return name == kGemma ? "Gemma3" : name == kSmolMoe ? "SmolMoE" : "SmolLM2";
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DeterminismTest, testing::Values(kSmolLm, kGemma, kSmolMoe), ModelLabel);
+INSTANTIATE_TEST_SUITE_P(Models, DeterminismTest, testing::Values(kSmolLm, kGemma, kSmolMoe),
+                         ModelLabel);
 
 }  // namespace
 }  // namespace tenon

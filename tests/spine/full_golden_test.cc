@@ -135,7 +135,9 @@ std::string CaseName(const testing::TestParamInfo<FullGoldenCase>& parameter) {
   if (std::string_view(entry.model) == kSmolLmDirectory)
     return "SmolLM2Directory";
   const std::string_view name = entry.model;
-  return std::string(name == kGemma ? "Gemma3" : name == kSmolMoe ? "SmolMoE" : "SmolLM2") +
+  return std::string(name == kGemma     ? "Gemma3"
+                     : name == kSmolMoe ? "SmolMoE"
+                                        : "SmolLM2") +
          (entry.precision == Precision::kReference ? "Reference" : "Fast");
 }
 

@@ -93,8 +93,7 @@ Cost OpCostOf(const Graph& graph, const Op& op, const CostPoint& point) {
 
 std::vector<AttrField> Fields(OpAttrs& any) {
   auto& attrs = std::get<ExpertsAttrs>(any);
-  return {
-      {"experts", &attrs.experts}, {"used", &attrs.used}, {"activation", &attrs.activation}};
+  return {{"experts", &attrs.experts}, {"used", &attrs.used}, {"activation", &attrs.activation}};
 }
 
 }  // namespace

@@ -11,8 +11,7 @@ Result<std::vector<ValueType>> Shape(const Graph& graph, const Op& op) {
   const ShapeRules rules(graph, op);
   TENON_RETURN_IF_ERROR(rules.Arity(2, 2));
   TENON_RETURN_IF_ERROR(rules.Activation(0));
-  TENON_RETURN_IF_ERROR(
-      rules.ExactType(1, {DType::kF32, {rules.rows(0), Dim{Symbol::kNone, 1}}}));
+  TENON_RETURN_IF_ERROR(rules.ExactType(1, {DType::kF32, {rules.rows(0), Dim{Symbol::kNone, 1}}}));
   return std::vector<ValueType>{{DType::kF32, rules.input(0).shape}};
 }
 

@@ -25,9 +25,9 @@ Status CheckGroups(const ShapeRules& rules, const RouteAttrs& attrs) {
     return rules.AttrError("group_best", attrs.group_best,
                            fmt::format("1 to the {} experts of a group", size));
   if (attrs.used < 1 || attrs.used > attrs.used_groups * size)
-    return rules.AttrError("used", attrs.used,
-                           fmt::format("1 to the {} experts of the groups that are used",
-                                       attrs.used_groups * size));
+    return rules.AttrError(
+        "used", attrs.used,
+        fmt::format("1 to the {} experts of the groups that are used", attrs.used_groups * size));
   return {};
 }
 

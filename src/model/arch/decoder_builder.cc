@@ -159,19 +159,18 @@ ValueId DecoderBuilder::ExpertFeedForward(ValueId x) {
   std::vector<ValueId> logits = {Linear(x, "ffn_gate_inp", experts.count, hidden)};
   if (HasTensor("exp_probs_b.bias"))
     logits.push_back(Weight(TensorName("exp_probs_b.bias"), {experts.count}));
-  ValueId route = Append("route",
-                         RouteAttrs{experts.used, experts.sigmoid, experts.normalized,
-                                    experts.scale, experts.groups, experts.used_groups,
-                                    experts.group_best},
-                         std::move(logits));
+  ValueId route =
+      Append("route",
+             RouteAttrs{experts.used, experts.sigmoid, experts.normalized, experts.scale,
+                        experts.groups, experts.used_groups, experts.group_best},
+             std::move(logits));
   ValueId mixed = Append("experts", ExpertsAttrs{experts.count, experts.used, Epilogue::kSiluMul},
                          {x, route, ExpertStack("ffn_gate_exps", experts.ffn_size, hidden),
                           ExpertStack("ffn_up_exps", experts.ffn_size, hidden),
                           ExpertStack("ffn_down_exps", hidden, experts.ffn_size)});
   if (experts.shared_ffn_size == 0)
     return mixed;
-  ValueId shared =
-      GatedFeedForward(x, {Activation::kSilu, experts.shared_ffn_size, "_shexp"});
+  ValueId shared = GatedFeedForward(x, {Activation::kSilu, experts.shared_ffn_size, "_shexp"});
   // Qwen2-MoE's shared expert counts as much as its own gate says.
   if (HasTensor("ffn_gate_inp_shexp.weight")) {
     shared = Append("gated shared expert", GateRowsAttrs{},

@@ -1,5 +1,6 @@
 // OLMoE (arXiv 2409.02060): Llama's block with a mixture of experts whose weights are not brought
-// to a sum of 1, and an RMS norm over all queries and over all keys of a token, before the rotation.
+// to a sum of 1, and an RMS norm over all queries and over all keys of a token, before the
+// rotation.
 #include "model/arch/architecture.h"
 #include "model/arch/decoder_builder.h"
 

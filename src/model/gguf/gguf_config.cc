@@ -17,10 +17,9 @@ struct Architecture {
   std::string_view name;
   bool interleaved_rope;  // whether the file's query and key rows are permuted for pairs (2p, 2p+1)
 };
-constexpr Architecture kArchitectures[] = {{"llama", true},   {"qwen2", false},  {"qwen3", false},
-                                           {"gemma2", false}, {"gemma3", false}, {"phi3", false},
-                                           {"granite", true}, {"qwen2moe", false}, {"qwen3moe", false},
-                                           {"olmoe", false}};
+constexpr Architecture kArchitectures[] = {
+    {"llama", true}, {"qwen2", false},  {"qwen3", false},    {"gemma2", false},   {"gemma3", false},
+    {"phi3", false}, {"granite", true}, {"qwen2moe", false}, {"qwen3moe", false}, {"olmoe", false}};
 
 const Architecture* FindArchitecture(std::string_view name) {
   for (const Architecture& architecture : kArchitectures) {

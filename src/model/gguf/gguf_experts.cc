@@ -36,8 +36,7 @@ Status ReadGgufExperts(const GgufFields& fields, ModelConfig& config) {
     return {};
   TENON_RETURN_IF_ERROR(fields.Optional("expert_count", experts.count));
   if (experts.count == 0) {
-    return config.architecture == "llama" ? Status()
-                                          : fields.Wrong("expert_count", "missing or 0");
+    return config.architecture == "llama" ? Status() : fields.Wrong("expert_count", "missing or 0");
   }
   if (config.architecture == "llama")
     config.architecture = "mixtral";

@@ -32,8 +32,7 @@ Status ReadUsed(const JsonValue& root, ExpertConfig& experts) {
   if (experts.used <= experts.count)
     return {};
   return root.Member("num_experts_per_tok", root.element())
-      .Wrong(fmt::format("{} found, at most the {} experts expected", experts.used,
-                         experts.count));
+      .Wrong(fmt::format("{} found, at most the {} experts expected", experts.used, experts.count));
 }
 
 // Qwen: every decoder_sparse_step-th layer has experts, but those of mlp_only_layers.

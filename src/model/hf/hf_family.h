@@ -20,8 +20,8 @@ enum class HfWindow : uint8_t {
   kNone,
   kEveryLayer,        // sliding_window, null for none
   kEveryLayerIfUsed,  // the same, where use_sliding_window is true
-  kLastLayers,  // use_sliding_window; layer_types, or those from max_window_layers on
-  kPattern,     // layer_types, or all but every `pattern`-th
+  kLastLayers,        // use_sliding_window; layer_types, or those from max_window_layers on
+  kPattern,           // layer_types, or all but every `pattern`-th
 };
 
 struct HfFamily {

@@ -34,8 +34,8 @@ std::string_view FindName(std::span<const HfName> names, std::string_view hf) {
   return {};
 }
 
-// The number at the begin of `text`, which is moved behind it and the dot that follows; -1 when that
-// is not there or the number is `end` or more.
+// The number at the begin of `text`, which is moved behind it and the dot that follows; -1 when
+// that is not there or the number is `end` or more.
 int64_t TakeIndex(std::string_view& text, int64_t end) {
   int64_t index = -1;
   const char* last = text.data() + text.size();

@@ -90,13 +90,12 @@ ExpertsStep::Rows ExpertsStep::PrepareInput(const StepContext& context,
   if (!QuantizesInput())
     return {context.Row(args_.x, 0), args_.x.row_bytes};
   const int64_t stride = InputBytes();
-  context.pool.ParallelFor(context.RowCount(args_.x.rows), 16,
-                           [&](int64_t begin, int64_t end, int) {
-                             for (int64_t row = begin; row < end; ++row) {
-                               args_.quantize(context.FloatRow(args_.x, row), args_.x.columns,
-                                              workspace + row * stride);
-                             }
-                           });
+  context.pool.ParallelFor(
+      context.RowCount(args_.x.rows), 16, [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+          args_.quantize(context.FloatRow(args_.x, row), args_.x.columns, workspace + row * stride);
+        }
+      });
   return {workspace, stride};
 }
 
@@ -164,8 +163,8 @@ void ExpertsStep::Multiply(const PackedMatrix& matrix, const Rows& rows, const T
   matrix.gemm(gemm);
 }
 
-void ExpertsStep::RunGateUp(const Rows& x, const Rows& middle, const Pairs& pairs,
-                            const Tile& tile, std::byte* scratch) const {
+void ExpertsStep::RunGateUp(const Rows& x, const Rows& middle, const Pairs& pairs, const Tile& tile,
+                            std::byte* scratch) const {
   float* gate = reinterpret_cast<float*>(scratch);
   float* up = gate + kTilePairs * kPanelRows;
   const Rows rows =

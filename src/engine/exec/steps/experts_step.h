@@ -79,8 +79,8 @@ class ExpertsStep final : public PlanStep {
                 float* out) const;
   void RunGateUp(const Rows& x, const Rows& middle, const Pairs& pairs, const Tile& tile,
                  std::byte* scratch) const;
-  void RunDown(const StepContext& context, const Rows& middle, const Pairs& pairs,
-               const Tile& tile, float* scratch) const;
+  void RunDown(const StepContext& context, const Rows& middle, const Pairs& pairs, const Tile& tile,
+               float* scratch) const;
   void GateUp(const StepContext& context, const Rows& x, const Rows& middle,
               const Pairs& pairs) const;
   void Down(const StepContext& context, const Rows& middle, const Pairs& pairs) const;

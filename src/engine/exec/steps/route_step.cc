@@ -43,12 +43,12 @@ float TakeSumOfBest(std::span<float> values, int64_t count) {
 }  // namespace
 
 std::string RouteStep::Describe() const {
-  return fmt::format("route to {} of {} experts by {}{}", args_.attrs.used, args_.x.columns,
-                     args_.attrs.sigmoid ? "sigmoid" : "softmax",
-                     args_.attrs.groups > 1 ? fmt::format(", in {} of {} groups",
-                                                          args_.attrs.used_groups,
-                                                          args_.attrs.groups)
-                                            : "");
+  return fmt::format(
+      "route to {} of {} experts by {}{}", args_.attrs.used, args_.x.columns,
+      args_.attrs.sigmoid ? "sigmoid" : "softmax",
+      args_.attrs.groups > 1
+          ? fmt::format(", in {} of {} groups", args_.attrs.used_groups, args_.attrs.groups)
+          : "");
 }
 
 int64_t RouteStep::WorkerScratchBytes() const {
@@ -127,14 +127,13 @@ Status RouteStep::Run(const StepContext& context) const {
 }
 
 Status GateRowsStep::Run(const StepContext& context) const {
-  context.pool.ParallelFor(context.RowCount(args_.x.rows), kRowGrain,
-                           [&](int64_t begin, int64_t end, int) {
-                             for (int64_t row = begin; row < end; ++row) {
-                               args_.scale(context.FloatRow(args_.x, row),
-                                           Sigmoid(*context.FloatRow(args_.gate, row)),
-                                           args_.x.columns, context.FloatRow(args_.out, row));
-                             }
-                           });
+  context.pool.ParallelFor(
+      context.RowCount(args_.x.rows), kRowGrain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+          args_.scale(context.FloatRow(args_.x, row), Sigmoid(*context.FloatRow(args_.gate, row)),
+                      args_.x.columns, context.FloatRow(args_.out, row));
+        }
+      });
   return {};
 }
 
