@@ -49,8 +49,6 @@ class ModuleChain : public StepEngine {
   Status Replace(std::unique_ptr<Module> module);
 
   Module* Find(std::string_view name);
-  // The module's bit in SequenceTask::modules; 0 for an unknown name.
-  ModuleMask MaskOf(std::string_view name) const;
   ModuleMask enabled() const;
   std::vector<ModuleReport> Report() const;
   // The module nearest to the front that works on the sequence; empty: none does.
@@ -60,6 +58,7 @@ class ModuleChain : public StepEngine {
   PendingWork Pending(SequenceTask& task) override;
   void Forget(SequenceKey key) override;
   StepCapacity capacity() const override { return plain_.capacity(); }
+  ModuleMask MaskOf(std::string_view name) const override;
 
  private:
   class Link;

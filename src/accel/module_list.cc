@@ -5,11 +5,17 @@
 #include <array>
 #include <string>
 
+#include "accel/draft_model/draft_model_module.h"
+#include "accel/ngram/ngram_module.h"
+
 namespace tenon {
 namespace {
 
 // One line for each module.
-constexpr std::array<ModuleEntry, 0> kModules = {};
+constexpr std::array kModules = {
+    ModuleEntry{"ngram", "guesses looked up in the prompt and the answer", CreateNgramModule},
+    ModuleEntry{"draft_model", "guesses from a smaller model", CreateDraftModelModule},
+};
 
 }  // namespace
 

@@ -160,11 +160,17 @@ Status PlainEngine::Decide(const Part& part, std::span<const float> logits) {
   Sampler& sampler = *task.samplers.front();
   const int64_t first = part.first_row + part.rows - 1 - part.guesses;
   for (int64_t i = 0; i <= part.guesses; ++i) {
-    TENON_ASSIGN_OR_RETURN(SampledToken sampled, sampler.Sample(Row(logits, first + i)));
+    const auto at = static_cast<size_t>(i);
+    const bool by_rejection = at < task.guesses.drawn_from.size();
+    TENON_ASSIGN_OR_RETURN(
+        SampledToken sampled,
+        by_rejection ? sampler.SampleAgainst(Row(logits, first + i), task.guesses.tokens[at],
+                                             task.guesses.drawn_from[at])
+                     : sampler.Sample(Row(logits, first + i)));
     sampler.Accept(sampled.token);
     const int32_t token = sampled.token;
     task.decided.push_back(std::move(sampled));
-    if (i == part.guesses || token != task.guesses.tokens[static_cast<size_t>(i)])
+    if (i == part.guesses || token != task.guesses.tokens[at])
       break;
     ++task.accepted;
   }

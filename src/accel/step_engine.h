@@ -27,6 +27,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -120,6 +121,12 @@ class StepEngine {
   virtual void Forget(SequenceKey key) = 0;
 
   virtual StepCapacity capacity() const = 0;
+
+  // The bit of the module of this name in SequenceTask::modules; kNoModules where there is none.
+  virtual ModuleMask MaskOf(std::string_view name) const {
+    (void)name;
+    return kNoModules;
+  }
 };
 
 }  // namespace tenon

@@ -36,8 +36,10 @@ void FillIfNull(Fn& kernel, Fn fallback) {
 void FillFrom(const KernelSet& fallback, KernelSet& set) {
   for (int i = 0; i < kPackedKindCount; ++i)
     FillIfNull(set.gemm[i], fallback.gemm[i]);
-  for (int i = 0; i < kKvTypeCount; ++i) {
+  for (int i = 0; i < kKvFloatTypeCount; ++i)
     FillIfNull(set.kv_store[i], fallback.kv_store[i]);
+  for (int i = 0; i < kKvTypeCount; ++i) {
+    FillIfNull(set.kv_seal[i], fallback.kv_seal[i]);
     FillIfNull(set.attention[i], fallback.attention[i]);
   }
   FillIfNull(set.quantize_row, fallback.quantize_row);

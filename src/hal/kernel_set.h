@@ -8,11 +8,13 @@
 // its own row (K ascending), never on how many tokens, rows or threads a call has. So a token's
 // result is the same alone or in a batch, bit for bit.
 //
-// This header is included by kernel files: nothing but <cstddef> and <cstdint> here.
+// This header is included by kernel files: nothing but <cstddef>, <cstdint> and layouts here.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "hal/kv_block.h"
 
 namespace tenon {
 
@@ -22,9 +24,6 @@ inline constexpr int64_t kPanelRows = 16;
 // Activations that share one scale. 16 rather than 32: the mean of the group's maximum falls, so
 // the rounding error's power is about a quarter lower, and a group is exactly one panel of outputs.
 inline constexpr int64_t kActivationGroup = 16;
-
-// Tokens in one block of the KV cache: four vectors of eight keys on AVX2.
-inline constexpr int64_t kKvBlockTokens = 32;
 
 // How a weight matrix [rows, k] lies in memory after packing: panels of 16 rows, each panel a
 // sequence of k-blocks in ascending k, so that a kernel reads one straight stream. Rows past the
@@ -121,15 +120,8 @@ using ScaleFn = void (*)(const float* x, float factor, int64_t n, float* out);
 // cos[p], sin[p], p < pairs. Interleaved: a = x[2p], b = x[2p+1]. Half: a = x[p], b = x[p+pairs].
 using RopeFn = void (*)(float* x, const float* cos, const float* sin, int64_t pairs);
 
-// Element type of a KV cache.
-enum class KvType : uint8_t { kF32, kF16, kBF16 };
-inline constexpr int kKvTypeCount = 3;
-inline constexpr int64_t KvTypeBytes(KvType type) {
-  return type == KvType::kF32 ? 4 : 2;
-}
-
-// Within one block of one layer and one KV head: keys lie transposed, [head_dim][kKvBlockTokens],
-// values [kKvBlockTokens][head_dim]. Conversion to 16 bits rounds to nearest even.
+// Writes one token into a block of a float type (hal/kv_block.h). Conversion to 16 bits rounds to
+// nearest even.
 struct KvStoreArgs {
   const float* key;    // [head_dim]
   const float* value;  // [head_dim]
@@ -139,6 +131,17 @@ struct KvStoreArgs {
   std::byte* value_block;  // this layer's and head's values of the block
 };
 using KvStoreFn = void (*)(const KvStoreArgs& args);
+
+// Writes a whole block of a packed type from the same block in f16. A group that has an infinity or
+// a NaN reads back as NaN. The bits are the same in every set (hal/cpu/kv_seal.h).
+struct KvSealArgs {
+  const std::byte* f16_keys;    // f16 [head_dim][kKvBlockTokens]
+  const std::byte* f16_values;  // f16 [kKvBlockTokens][head_dim]
+  int64_t head_dim;
+  std::byte* key_block;
+  std::byte* value_block;
+};
+using KvSealFn = void (*)(const KvSealArgs& args);
 
 // What an online softmax carries from key to key.
 struct SoftmaxState {
@@ -152,6 +155,14 @@ struct SoftmaxState {
 //   m' = max(m, max_j s_j); c = exp(m - m'); l = l*c + sum_j exp(s_j - m'); o = o*c + sum_j p_j v_j
 // dot products accumulate over ascending d, value sums over ascending j, all by fma in float. The
 // 32 exp of a block are halved as in RmsNormFn, unseen keys counting 0; l = fma(l, c, that sum).
+//
+// Over a packed block, with codes as floats (kHier: 16 U + L), the header's scale s and the term z
+// that is added to a code (kQ4: zero, kHier: 16 zero - 8, kNf4: zero / 8; none of kQ8):
+//   q'_d = q_d * s_d;  dot starts at Z = sum_d q'_d z_d (by fma in 8 lanes, d mod 8, then halved),
+//   then fma(q'_d, code_dj, dot)
+//   p'_j = p_j * s_j for each group of d;  o_d = fma(o_d, c, Z), Z = sum_j p'_j z_j (products
+//   halved), then fma(p'_j, code_jd, o_d)
+// where kHier's s is scale / 16. Without z the starts are 0 and o_d * c. Every block is whole.
 struct AttentionArgs {
   const float* query;          // [heads, head_dim], heads consecutive
   int64_t heads;               // query heads of this KV head, >= 1
@@ -185,7 +196,8 @@ struct KernelSet {
   BinaryFn gelu_mul;  // gelu(a) * b
   RopeFn rope_interleaved;
   RopeFn rope_half;
-  KvStoreFn kv_store[kKvTypeCount];
+  KvStoreFn kv_store[kKvFloatTypeCount];
+  KvSealFn kv_seal[kKvTypeCount];  // null for float types
   AttentionFn attention[kKvTypeCount];
 };
 

@@ -1,11 +1,13 @@
 #include "hal/self_check.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <vector>
 
 #include "fmt/format.h"
 #include "hal/cpu/kernel_sets.h"
+#include "hal/kv_type.h"
 
 namespace tenon {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 constexpr int64_t kK = 64;
 constexpr int64_t kTokens = 25;
 
-// Two blocks of the KV cache, the second one partly used, and heads in a group of four and one.
+// Two blocks of the KV cache, the second one partly seen unless it is packed, and heads in a group of four and one.
 constexpr int64_t kHeads = 5;
 constexpr int64_t kHeadDim = 40;
 constexpr int64_t kFirstKey = 3;
@@ -27,7 +29,6 @@ constexpr int8_t kCodebook[16] = {-127, -90, -60, -40, -25, -12, -5, -1,
 constexpr std::string_view kKindNames[kPackedKindCount] = {
     "f32",           "f16",    "bf16",     "u4 s32", "u4 s32 m", "u4 s16 m",
     "codebook4 s32", "u5 s32", "u5 s32 m", "u6 s16", "u8 s32"};
-constexpr std::string_view kKvNames[kKvTypeCount] = {"f32", "f16", "bf16"};
 
 // The same numbers on every run (Knuth's 64-bit linear congruential generator).
 class Numbers {
@@ -83,34 +84,72 @@ std::vector<float> Multiply(GemmFn gemm, PackedKind kind, const std::vector<std:
   return out;
 }
 
-std::vector<float> Attend(const KernelSet& set, KvType type, const std::vector<float>& input) {
-  const int64_t block_bytes = kHeadDim * kKvBlockTokens * KvTypeBytes(type);
-  std::vector<std::byte> keys(static_cast<size_t>(kBlocks * block_bytes));
-  std::vector<std::byte> values(keys.size());
-  const auto kv = static_cast<size_t>(type);
-  for (int64_t j = 0; j < kKeys; ++j) {
-    const int64_t offset = j / kKvBlockTokens * block_bytes;
-    set.kv_store[kv]({.key = input.data() + j,
-                      .value = input.data() + 2 * j,
-                      .head_dim = kHeadDim,
-                      .slot = j % kKvBlockTokens,
-                      .key_block = keys.data() + offset,
-                      .value_block = values.data() + offset});
+// One part of a cache of kBlocks blocks: keys or values.
+using CachePart = std::vector<std::byte>;
+
+struct Cache {
+  CachePart keys;
+  CachePart values;
+};
+
+// Bytes from block to block, the same for keys and values.
+int64_t CacheStride(KvType type) {
+  return std::max(KvKeyBytes(type, kHeadDim), KvValueBytes(type, kHeadDim));
+}
+
+Cache EmptyCache(KvType type) {
+  const auto bytes = static_cast<size_t>(kBlocks * CacheStride(type));
+  return {CachePart(bytes), CachePart(bytes)};
+}
+
+Cache FillFloatCache(const KernelSet& set, KvType type, const std::vector<float>& input) {
+  Cache cache = EmptyCache(type);
+  for (int64_t j = 0; j < kBlocks * kKvBlockTokens; ++j) {
+    const int64_t offset = j / kKvBlockTokens * CacheStride(type);
+    set.kv_store[static_cast<size_t>(type)]({.key = input.data() + j,
+                                             .value = input.data() + 2 * j,
+                                             .head_dim = kHeadDim,
+                                             .slot = j % kKvBlockTokens,
+                                             .key_block = cache.keys.data() + offset,
+                                             .value_block = cache.values.data() + offset});
   }
+  return cache;
+}
+
+Cache FillPackedCache(const KernelSet& set, KvType type, const std::vector<float>& input) {
+  const Cache f16 = FillFloatCache(set, KvType::kF16, input);
+  Cache cache = EmptyCache(type);
+  for (int64_t i = 0; i < kBlocks; ++i) {
+    const int64_t offset = i * CacheStride(type);
+    const int64_t f16_offset = i * CacheStride(KvType::kF16);
+    set.kv_seal[static_cast<size_t>(type)]({.f16_keys = f16.keys.data() + f16_offset,
+                                            .f16_values = f16.values.data() + f16_offset,
+                                            .head_dim = kHeadDim,
+                                            .key_block = cache.keys.data() + offset,
+                                            .value_block = cache.values.data() + offset});
+  }
+  return cache;
+}
+
+std::vector<float> Attend(const KernelSet& set, KvType type, const std::vector<float>& input) {
+  const bool packed = IsPackedKv(type);
+  const Cache cache =
+      packed ? FillPackedCache(set, type, input) : FillFloatCache(set, type, input);
   const int32_t table[kBlocks] = {0, 1};
   std::vector<float> out(static_cast<size_t>(kHeads * kHeadDim));
-  set.attention[kv]({.query = input.data() + 3,
-                     .heads = kHeads,
-                     .head_dim = kHeadDim,
-                     .keys = keys.data(),
-                     .values = values.data(),
-                     .block_stride = block_bytes,
-                     .block_table = table,
-                     .begin = kFirstKey,
-                     .end = kKeys,
-                     .scale = 0.5f,
-                     .softcap = 0.0f,
-                     .out = out.data()});
+  set.attention[static_cast<size_t>(type)](
+      {.query = input.data() + 3,
+       .heads = kHeads,
+       .head_dim = kHeadDim,
+       .keys = cache.keys.data(),
+       .values = cache.values.data(),
+       .block_stride = CacheStride(type),
+       .block_table = table,
+       .begin = kFirstKey,
+       .end = packed ? kBlocks * kKvBlockTokens : kKeys,
+       .scale = 0.5f,
+       .softcap = 0.0f,
+       .out = out.data()});
   return out;
 }
 
@@ -149,8 +188,8 @@ Status CheckQuantizeRow(const KernelSet& set, Numbers& numbers) {
 
 Status CheckAttention(const KernelSet& set, int type_index, Numbers& numbers) {
   const auto type = static_cast<KvType>(type_index);
-  const std::vector<float> input = RandomFloats(kHeads * kHeadDim + 2 * kKeys + kHeadDim, numbers);
-  return Compare(set, fmt::format("attention over {} keys", kKvNames[type_index]),
+  const std::vector<float> input = RandomFloats(kHeads * kHeadDim + 2 * kBlocks * kKvBlockTokens + kHeadDim, numbers);
+  return Compare(set, fmt::format("attention over {} keys", KvTypeName(type)),
                  Attend(set, type, input), Attend(kRefKernelSet, type, input));
 }
 

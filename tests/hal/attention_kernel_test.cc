@@ -85,10 +85,9 @@ double Rounded(float value, KvType type) {
       return F16ToF32(F32ToF16(value));
     case KvType::kBF16:
       return BF16ToF32(F32ToBF16(value));
-    case KvType::kF32:
-      break;
+    default:
+      return value;
   }
-  return value;
 }
 
 struct NaiveResult {

@@ -28,7 +28,7 @@ std::vector<int32_t> BlockOf(int32_t first) {
 TEST(KvLayout, HasTheBytesByHand) {
   auto layout = KvLayout::Create(kSmall);
   ASSERT_TRUE(layout.ok());
-  EXPECT_EQ(layout->part_bytes, 2U * 8 * 32);
+  EXPECT_EQ(layout->key_bytes, 2U * 8 * 32);
   EXPECT_EQ(layout->head_stride, 2U * 512);
   EXPECT_EQ(layout->block_stride, 3U * 1024);
   EXPECT_EQ(layout->layer_stride, 4U * 3072);

@@ -61,6 +61,10 @@ Status ModelRunner::PrepareKv() {
         fmt::format("{} tokens of context need too many blocks", options_.kv_tokens), "context");
   }
   kv_config_.blocks = static_cast<int32_t>(blocks);
+  if (IsPackedKv(kv_config_.type)) {
+    const int64_t copies = StepBlocks::kCopiesOfSequence * options_.plan.max_sequences;
+    kv_config_.float_copies = static_cast<int32_t>(std::min(blocks, copies));
+  }
   for (const Op& op : optimized_graph_.ops()) {
     const auto* attention = std::get_if<AttentionAttrs>(&op.attrs);
     if (attention == nullptr)
@@ -153,6 +157,8 @@ Status ModelRunner::CheckBatch(const Batch& batch) const {
 Result<std::span<const float>> ModelRunner::Step(const Batch& batch, StepOutputs outputs) {
   TENON_CHECK(pool_ != nullptr);
   TENON_RETURN_IF_ERROR(CheckBatch(batch));
+  if (IsPackedKv(kv_config_.type))
+    TENON_RETURN_IF_ERROR(step_blocks_.Prepare(batch, *kv_));
   plan_.rotary().Compute(batch.positions, *pool_);
   const StepContext context{*pool_,
                             arena_.data(),
@@ -161,7 +167,8 @@ Result<std::span<const float>> ModelRunner::Step(const Batch& batch, StepOutputs
                             plan_.worker_scratch_bytes(),
                             batch,
                             *kv_,
-                            plan_.rotary()};
+                            plan_.rotary(),
+                            step_blocks_};
   const bool hidden_only = outputs == StepOutputs::kHiddenOnly;
   const size_t count = hidden_only ? plan_.hidden_steps() : plan_.steps().size();
   for (size_t i = 0; i < count; ++i)

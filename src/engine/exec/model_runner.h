@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "engine/exec/batch.h"
+#include "engine/exec/step_blocks.h"
 #include "engine/kv/kv_pool.h"
 #include "engine/plan/execution_plan.h"
 #include "engine/plan/weight_source.h"
@@ -97,6 +98,7 @@ class ModelRunner {
   KvConfig kv_config_;
   KvLayout kv_layout_;
   std::optional<KvPool> kv_;
+  StepBlocks step_blocks_;
   ThreadPool* pool_ = nullptr;
   Buffer arena_;
   Buffer workspace_;

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "engine/exec/batch.h"
 #include "engine/exec/rotary_tables.h"
+#include "engine/exec/step_blocks.h"
 #include "engine/kv/kv_pool.h"
 #include "graph/graph.h"
 #include "hal/kernel_set.h"
@@ -36,6 +37,7 @@ struct StepContext {
   const Batch& batch;
   KvPool& kv;
   const RotaryTables& rotary;
+  const StepBlocks& step_blocks;  // filled for packed KV types only
 
   int64_t RowCount(Symbol symbol) const {
     return static_cast<int64_t>(symbol == Symbol::kOutputs ? batch.output_rows.size()

@@ -45,33 +45,68 @@ std::vector<LayoutField> LayoutFields(const KvConfig& config) {
           {"tokens of a block", static_cast<uint32_t>(kKvBlockTokens)}};
 }
 
-// Zeroes the slots from `used` on in one block of one layer.
-void ClearUnused(const KvPool& pool, int64_t used, char* block) {
-  const KvConfig& config = pool.config();
-  const auto element = static_cast<size_t>(KvTypeBytes(config.type));
+// Zeroes the slots from `used` on in one block of one layer, of a float type.
+void ClearUnused(const KvConfig& config, KvType type, int64_t used, char* block) {
+  const auto element = static_cast<size_t>(KvTypeBytes(type));
   const auto slots = static_cast<size_t>(kKvBlockTokens);
   const auto first = static_cast<size_t>(used);
   const auto head_dim = static_cast<size_t>(config.head_dim);
+  const size_t part = head_dim * slots * element;
   for (size_t head = 0; head < static_cast<size_t>(config.kv_heads); ++head) {
-    char* keys = block + head * pool.layout().head_stride;
+    char* keys = block + head * 2 * part;
     for (size_t d = 0; d < head_dim; ++d)  // keys [head_dim][slots]
       std::memset(keys + (d * slots + first) * element, 0, (slots - first) * element);
-    char* values = keys + pool.layout().part_bytes;  // [slots][head_dim]
+    char* values = keys + part;  // [slots][head_dim]
     std::memset(values + first * head_dim * element, 0, (slots - first) * head_dim * element);
   }
 }
 
+int64_t UsedSlots(const Sequence& sequence, int64_t index) {
+  return std::min(kKvBlockTokens, sequence.length() - index * kKvBlockTokens);
+}
+
 void PutBlocks(const KvPool& pool, const Sequence& sequence, std::string& out) {
+  const KvType type = pool.config().type;
   for (int64_t i = 0; i < BlocksFor(sequence.length()); ++i) {
-    const int64_t used = std::min(kKvBlockTokens, sequence.length() - i * kKvBlockTokens);
+    const int64_t used = UsedSlots(sequence, i);
     for (int32_t layer = 0; layer < pool.config().layers; ++layer) {
       const auto bytes = pool.BlockBytes(layer, sequence.block_table()[static_cast<size_t>(i)]);
       const size_t at = out.size();
       out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      if (used < kKvBlockTokens)
-        ClearUnused(pool, used, out.data() + at);
+      if (used == kKvBlockTokens)
+        continue;
+      if (IsPackedKv(type))  // not packed yet
+        std::memset(out.data() + at, 0, bytes.size());
+      else
+        ClearUnused(pool.config(), type, used, out.data() + at);
     }
   }
+}
+
+// Blocks whose float copies belong to a sequence: its first one, and its last one unless it is full.
+std::vector<int64_t> CopiedBlocks(KvType type, int64_t length) {
+  std::vector<int64_t> indices;
+  if (!IsPackedKv(type))
+    return indices;
+  indices.push_back(0);
+  if (length > kKvBlockTokens && length % kKvBlockTokens != 0)
+    indices.push_back(length / kKvBlockTokens);
+  return indices;
+}
+
+Status PutCopies(const KvPool& pool, const Sequence& sequence, std::string& out) {
+  for (const int64_t i : CopiedBlocks(pool.config().type, sequence.length())) {
+    const int32_t copy = pool.FloatCopy(sequence.block_table()[static_cast<size_t>(i)]);
+    if (copy < 0)
+      return InvalidArgument(fmt::format("block {} has no f16 form", i), "sequence");
+    for (int32_t layer = 0; layer < pool.config().layers; ++layer) {
+      const size_t at = out.size();
+      out.append(reinterpret_cast<const char*>(pool.CopyBytes(layer, copy).data()),
+                 pool.layout().copy_stride);
+      ClearUnused(pool.config(), KvType::kF16, UsedSlots(sequence, i), out.data() + at);
+    }
+  }
+  return {};
 }
 
 // Reads a file whose checksum is right.
@@ -120,26 +155,41 @@ class KvFileReader {
     return tokens;
   }
 
-  Status CopyBlocks(KvPool& pool, const Sequence& sequence, int64_t blocks) {
-    const auto stride = pool.layout().block_stride;
+  Status CopyBlocks(KvPool& pool, const Sequence& sequence, int64_t length) {
+    const std::vector<int64_t> copied = CopiedBlocks(pool.config().type, length);
+    const KvLayout& layout = pool.layout();
     const uint64_t expected =
-        static_cast<uint64_t>(blocks) * stride * static_cast<uint64_t>(pool.config().layers);
+        (static_cast<uint64_t>(BlocksFor(length)) * layout.block_stride +
+         static_cast<uint64_t>(copied.size()) * layout.copy_stride) *
+        static_cast<uint64_t>(pool.config().layers);
     if (reader_.remaining() != expected) {
       return Corrupt(
           fmt::format("found {} bytes of blocks, expected {}", reader_.remaining(), expected),
           reader_.Where());
     }
-    for (int64_t i = 0; i < blocks; ++i) {
-      for (int32_t layer = 0; layer < pool.config().layers; ++layer) {
-        TENON_ASSIGN_OR_RETURN(const auto raw, reader_.ReadBytes(stride, "block"));
-        const auto bytes = pool.BlockBytes(layer, sequence.block_table()[static_cast<size_t>(i)]);
-        std::memcpy(bytes.data(), raw.data(), stride);
-      }
+    for (int64_t i = 0; i < BlocksFor(length); ++i) {
+      const BlockIndex block = sequence.block_table()[static_cast<size_t>(i)];
+      for (int32_t layer = 0; layer < pool.config().layers; ++layer)
+        TENON_RETURN_IF_ERROR(ReadInto(pool.BlockBytes(layer, block)));
+    }
+    for (const int64_t i : copied) {
+      const BlockIndex block = sequence.block_table()[static_cast<size_t>(i)];
+      if (!pool.TakeFloatCopy(block))
+        return MakeError(ErrorCode::kResourceExhausted, "all float copies of blocks are in use",
+                         "KV cache");
+      for (int32_t layer = 0; layer < pool.config().layers; ++layer)
+        TENON_RETURN_IF_ERROR(ReadInto(pool.CopyBytes(layer, pool.FloatCopy(block))));
     }
     return {};
   }
 
  private:
+  Status ReadInto(std::span<std::byte> bytes) {
+    TENON_ASSIGN_OR_RETURN(const auto raw, reader_.ReadBytes(bytes.size(), "block"));
+    std::memcpy(bytes.data(), raw.data(), raw.size());
+    return {};
+  }
+
   template <class T>
   Error Mismatch(std::string_view field, const T& found, const T& expected) const {
     return InvalidArgument(fmt::format("the saved KV is for another {}: found {}, expected {}",
@@ -190,6 +240,7 @@ Status SaveSequence(const std::filesystem::path& path, const KvPool& pool, const
   for (const int32_t token : sequence.tokens())
     Put(out, token);
   PutBlocks(pool, sequence, out);
+  TENON_RETURN_IF_ERROR(PutCopies(pool, sequence, out));
   Put(out, Checksum(out));
   return WriteFileAtomic(path, out);
 }
@@ -209,7 +260,7 @@ Result<Sequence> RestoreSequence(const std::filesystem::path& path, KvPool& pool
   Sequence sequence(pool, scope);
   const auto count = static_cast<int64_t>(tokens.size());
   TENON_RETURN_IF_ERROR(ReserveNow(sequence, count));
-  TENON_RETURN_IF_ERROR(reader.CopyBlocks(pool, sequence, BlocksFor(count)));
+  TENON_RETURN_IF_ERROR(reader.CopyBlocks(pool, sequence, count));
   sequence.Append(tokens);
   sequence.Commit();
   return sequence;

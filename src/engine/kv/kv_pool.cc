@@ -22,10 +22,14 @@ KvPool::KvPool(const KvConfig& config, const KvLayout& layout, Buffer memory, Pr
       memory_(std::move(memory)),
       index_(std::move(index)),
       cached_(config.blocks),
-      refs_(static_cast<size_t>(config.blocks), 0) {
+      refs_(static_cast<size_t>(config.blocks), 0),
+      copy_of_(static_cast<size_t>(config.blocks), -1) {
   free_.reserve(refs_.size());
   for (BlockIndex block = config.blocks - 1; block >= 0; --block)
     free_.push_back(block);  // block 0 is given out first
+  const int32_t copies = IsPackedKv(config.type) ? config.float_copies : 0;
+  for (int32_t copy = copies - 1; copy >= 0; --copy)
+    free_copies_.push_back(copy);
 }
 
 std::byte* KvPool::KeyBase(int32_t layer, int32_t head) const {
@@ -35,7 +39,14 @@ std::byte* KvPool::KeyBase(int32_t layer, int32_t head) const {
 }
 
 std::byte* KvPool::ValueBase(int32_t layer, int32_t head) const {
-  return KeyBase(layer, head) + layout_.part_bytes;
+  return KeyBase(layer, head) + layout_.key_bytes;
+}
+
+std::byte* KvPool::CopyBase(int32_t layer, int32_t head) const {
+  TENON_CHECK(layer >= 0 && layer < config_.layers && head >= 0 && head < config_.kv_heads);
+  return memory_.data() + layout_.copies_offset +
+         static_cast<size_t>(layer) * layout_.copy_layer_stride +
+         static_cast<size_t>(head) * layout_.copy_head_stride;
 }
 
 std::span<std::byte> KvPool::LayerBytes(int32_t layer) const {
@@ -46,6 +57,11 @@ std::span<std::byte> KvPool::BlockBytes(int32_t layer, BlockIndex block) const {
   TENON_CHECK(block >= 0 && block < config_.blocks);
   return LayerBytes(layer).subspan(static_cast<size_t>(block) * layout_.block_stride,
                                    layout_.block_stride);
+}
+
+std::span<std::byte> KvPool::CopyBytes(int32_t layer, int32_t copy) const {
+  TENON_CHECK(copy >= 0 && copy < config_.float_copies);
+  return {CopyBase(layer, 0) + copy * copy_stride(), layout_.copy_stride};
 }
 
 Status KvPool::CheckFits(int64_t tokens) const {
@@ -74,8 +90,34 @@ void KvPool::EvictOne() {
   const BlockIndex victim = cached_.front();
   cached_.Remove(victim);
   index_.Erase(victim);  // checks that no registered block follows it
-  free_.push_back(victim);
+  Free(victim);
   ++counters_.evictions;
+}
+
+void KvPool::Free(BlockIndex block) {
+  DropFloatCopy(block);
+  free_.push_back(block);
+}
+
+bool KvPool::TakeFloatCopy(BlockIndex block) {
+  TENON_CHECK(RefCount(block) > 0);
+  int32_t& copy = copy_of_[static_cast<size_t>(block)];
+  while (copy < 0 && free_copies_.empty() && cached_.size() > 0)
+    EvictOne();
+  if (copy < 0 && free_copies_.empty())
+    return false;
+  if (copy < 0) {
+    copy = free_copies_.back();
+    free_copies_.pop_back();
+  }
+  return true;
+}
+
+void KvPool::DropFloatCopy(BlockIndex block) {
+  int32_t& copy = copy_of_[static_cast<size_t>(block)];
+  if (copy >= 0)
+    free_copies_.push_back(copy);
+  copy = -1;
 }
 
 void KvPool::Retain(BlockIndex block) {
@@ -92,10 +134,13 @@ void KvPool::Release(BlockIndex block) {
   TENON_CHECK(refs > 0);
   if (--refs > 0)
     return;
-  if (index_.Contains(block))
-    cached_.PushBack(block);
-  else
-    free_.push_back(block);
+  if (!index_.Contains(block)) {
+    Free(block);
+    return;
+  }
+  if (!index_.IsFirst(block))
+    DropFloatCopy(block);
+  cached_.PushBack(block);
 }
 
 bool KvPool::NeedsCopy(BlockIndex block) const {
@@ -115,13 +160,24 @@ BlockIndex KvPool::Copy(BlockIndex block) {
   const BlockIndex copy = Allocate();
   if (copy == kNoBlock)
     return kNoBlock;
-  for (int32_t layer = 0; layer < config_.layers; ++layer) {
-    std::memcpy(BlockBytes(layer, copy).data(), BlockBytes(layer, block).data(),
-                layout_.block_stride);
+  if (FloatCopy(block) >= 0 && !TakeFloatCopy(copy)) {
+    Release(copy);
+    return kNoBlock;
   }
+  CopyContent(block, copy);
   Release(block);
   ++counters_.copies;
   return copy;
+}
+
+void KvPool::CopyContent(BlockIndex from, BlockIndex to) {
+  for (int32_t layer = 0; layer < config_.layers; ++layer) {
+    std::memcpy(BlockBytes(layer, to).data(), BlockBytes(layer, from).data(), layout_.block_stride);
+    if (FloatCopy(from) >= 0) {
+      std::memcpy(CopyBytes(layer, FloatCopy(to)).data(), CopyBytes(layer, FloatCopy(from)).data(),
+                  layout_.copy_stride);
+    }
+  }
 }
 
 BlockIndex KvPool::Register(BlockIndex block, const CacheScope& scope, BlockIndex parent,

@@ -13,6 +13,11 @@
 // Bytes of a free or fresh block are whatever was there before: kernels read the slots of committed
 // tokens only.
 //
+// Float copies, for packed types only (hal/kv_block.h): a block can have its f16 form beside it. Who
+// writes a block takes one first; it is there as long as the block may be written again. The first
+// block of a sequence keeps its copy as long as it holds anything, since attention sinks are read
+// from it; a cached block keeps one only if it is such a first one.
+//
 // Where later needs go: a swap or a checkpoint copies BlockBytes of a sequence's blocks out and
 // releases them; export to another process sends LayerBytes, or BlockBytes layer by layer.
 //
@@ -59,6 +64,10 @@ class KvPool {
   // This layer's and head's keys or values in block 0; block b lies b * block_stride() bytes on.
   std::byte* KeyBase(int32_t layer, int32_t head) const;
   std::byte* ValueBase(int32_t layer, int32_t head) const;
+  // The same of float copy 0; copy c lies c * copy_stride() bytes on. Keys, then values, of KvType
+  // kF16.
+  std::byte* CopyBase(int32_t layer, int32_t head) const;
+  int64_t copy_stride() const { return static_cast<int64_t>(layout_.copy_stride); }
   int64_t block_stride() const { return static_cast<int64_t>(layout_.block_stride); }
 
   // All of the pool's memory.
@@ -66,6 +75,8 @@ class KvPool {
   // All blocks of one layer, and one block of one layer: [kv_head][keys | values].
   std::span<std::byte> LayerBytes(int32_t layer) const;
   std::span<std::byte> BlockBytes(int32_t layer, BlockIndex block) const;
+  // One float copy of one layer: f16 [kv_head][keys | values].
+  std::span<std::byte> CopyBytes(int32_t layer, int32_t copy) const;
 
   // kResourceExhausted, with the numbers, when `tokens` tokens could not be held even if nothing
   // else were: such a request is refused, instead of waiting for ever.
@@ -82,6 +93,14 @@ class KvPool {
   // One reference less. The last one leaves the block cached when it is registered, else free.
   // A sequence releases its blocks from the last to the first.
   void Release(BlockIndex block);
+
+  // The block's float copy, or -1.
+  int32_t FloatCopy(BlockIndex block) const { return copy_of_[static_cast<size_t>(block)]; }
+  // Gives the block a float copy, its bytes undefined, if it has none; evicts cached blocks that
+  // have one when none is free. False when all belong to blocks in use.
+  bool TakeFloatCopy(BlockIndex block);
+  void DropFloatCopy(BlockIndex block);
+  int32_t free_float_copies() const { return static_cast<int32_t>(free_copies_.size()); }
 
   int32_t RefCount(BlockIndex block) const { return refs_[static_cast<size_t>(block)]; }
   bool IsRegistered(BlockIndex block) const { return index_.Contains(block); }
@@ -115,7 +134,9 @@ class KvPool {
   KvPool(const KvConfig& config, const KvLayout& layout, Buffer memory, PrefixIndex index);
 
   void EvictOne();
+  void Free(BlockIndex block);
   BlockIndex Copy(BlockIndex block);
+  void CopyContent(BlockIndex from, BlockIndex to);
 
   KvConfig config_;
   KvLayout layout_;
@@ -124,6 +145,8 @@ class KvPool {
   LruList cached_;
   std::vector<BlockIndex> free_;  // used as a stack, so that the warmest memory is reused first
   std::vector<int32_t> refs_;     // [blocks]
+  std::vector<int32_t> copy_of_;  // [blocks] float copy, or -1
+  std::vector<int32_t> free_copies_;
   KvStats counters_;
 };
 

@@ -58,6 +58,8 @@ class PrefixIndex {
   void Erase(BlockIndex block);
 
   bool Contains(BlockIndex block) const { return entry(block).registered; }
+  // REQUIRES: registered.
+  bool IsFirst(BlockIndex block) const { return entry(block).parent == kNoBlock; }
   // Registered blocks that follow this one directly.
   int32_t ChildCount(BlockIndex block) const { return entry(block).children; }
   size_t size() const { return by_hash_.size(); }

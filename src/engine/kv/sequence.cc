@@ -71,9 +71,8 @@ Result<Reservation> Sequence::Reserve(int64_t count) {
   const auto blocks = static_cast<size_t>(BlocksFor(length() + count));
   const size_t fresh = blocks > blocks_.size() ? blocks - blocks_.size() : 0;
   const size_t copies = LastBlockNeedsCopy() ? 1 : 0;
-  if (fresh + copies > static_cast<size_t>(pool_->available()))
+  if (fresh + copies > static_cast<size_t>(pool_->available()) || !MakeLastBlockPrivate())
     return Reservation::kWait;
-  MakeLastBlockPrivate();
   while (blocks_.size() < blocks) {
     blocks_.push_back(pool_->Allocate());
     TENON_CHECK(blocks_.back() != kNoBlock);
@@ -87,12 +86,14 @@ bool Sequence::LastBlockNeedsCopy() const {
   return tokens_.size() % kTokens != 0 && pool_->NeedsCopy(blocks_[tokens_.size() / kTokens]);
 }
 
-void Sequence::MakeLastBlockPrivate() {
+bool Sequence::MakeLastBlockPrivate() {
   if (tokens_.size() % kTokens == 0)
-    return;
+    return true;
   BlockIndex& block = blocks_[tokens_.size() / kTokens];
-  block = pool_->MakePrivate(block);
-  TENON_CHECK(block != kNoBlock);
+  const BlockIndex own = pool_->MakePrivate(block);
+  if (own != kNoBlock)
+    block = own;
+  return own != kNoBlock;
 }
 
 void Sequence::Append(std::span<const int32_t> tokens) {

@@ -68,7 +68,10 @@ class Sequence {
   // Registers the full blocks in the prefix index. The tokens so far are no longer a draft's.
   void Commit();
 
-  // Drops all positions from `length` on, and what is reserved. REQUIRES: 0 <= length <= length().
+  // Drops all positions from `length` on, and what is reserved. A cache of a packed type can go on
+  // from a block's edge, or within the blocks that the last steps wrote: 32 tokens back from the
+  // longest length are always possible (engine/exec/step_blocks.h). REQUIRES: 0 <= length <=
+  // length().
   void Truncate(int64_t length);
 
   // Another sequence with the same tokens, sharing the blocks. Drops what is reserved, here too.
@@ -78,7 +81,8 @@ class Sequence {
   void Clear();
   void ReleaseFrom(size_t block_count);
   bool LastBlockNeedsCopy() const;
-  void MakeLastBlockPrivate();
+  // False, changing nothing, when the pool has no float copy for it.
+  bool MakeLastBlockPrivate();
 
   KvPool* pool_;  // null after a move
   CacheScope scope_;

@@ -26,6 +26,9 @@ struct PlanOptions {
   int64_t max_outputs = 32;  // R: rows of logits in one step at most
   KvType kv_type = KvType::kF16;
   int64_t max_context = 4096;  // tokens of one sequence at most
+  // Sequences that can be in the cache at the same time if it is of a packed type: each needs the
+  // f16 form of some blocks (engine/exec/step_blocks.h).
+  int64_t max_sequences = 32;
 };
 
 class ExecutionPlan {

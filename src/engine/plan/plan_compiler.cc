@@ -203,8 +203,7 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const AttentionAttrs&
   }
   AttentionStep::Args args;
   args.attrs = attrs;
-  args.store = in_.kernels.kv_store[static_cast<size_t>(plan_.options_.kv_type)];
-  args.attend = in_.kernels.attention[static_cast<size_t>(plan_.options_.kv_type)];
+  args.kv = AttentionStep::KvKernels::For(plan_.options_.kv_type, in_.kernels);
   args.q = Input(op, 0);
   args.k = Input(op, 1);
   args.v = Input(op, 2);

@@ -68,9 +68,11 @@ Status Bench(const BenchFlags& flags) {
   const std::vector<BenchCase> cases = Cases(flags);
   TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
   options.context_tokens = 32;
+  options.sequences = 1;
   for (const BenchCase& bench_case : cases) {
     options.context_tokens = std::max(options.context_tokens, BenchContextTokens(bench_case));
     options.batch_outputs = std::max(options.batch_outputs, bench_case.sequences);
+    options.sequences = std::max(options.sequences, bench_case.sequences);
   }
   options.batch_tokens = std::max(options.batch_tokens, options.batch_outputs);
   const auto start = std::chrono::steady_clock::now();

@@ -103,7 +103,8 @@ Status Chat(const ChatFlags& flags) {
   TENON_ASSIGN_OR_RETURN(SamplingParams params, flags.sampling.ToParams());
   TENON_RETURN_IF_ERROR(
       ValidateSamplingParams(params, static_cast<int32_t>(model->source().config.vocab_size)));
-  TENON_ASSIGN_OR_RETURN(const LoadOptions options, flags.model.ToLoadOptions());
+  TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
+  options.sequences = 1;
   TENON_RETURN_IF_ERROR(model->Load(options));
   Conversation conversation(*model, flags, std::move(params));
   return TalkLoop(conversation);

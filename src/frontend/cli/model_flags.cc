@@ -3,23 +3,9 @@
 #include <fmt/format.h>
 
 #include "frontend/store/store.h"
+#include "hal/kv_type.h"
 
 namespace tenon {
-namespace {
-
-Result<KvType> ParseKvType(const std::string& name) {
-  if (name == "f32")
-    return KvType::kF32;
-  if (name == "f16")
-    return KvType::kF16;
-  if (name == "bf16")
-    return KvType::kBF16;
-  return InvalidArgument(fmt::format("KV cache type '{}'; known are f32, f16, bf16", name),
-                         "--cache-type-k");
-}
-
-}  // namespace
-
 void ModelFlags::AddModel(CLI::App& app) {
   // An unset variable of a script must not become the default model.
   const CLI::Validator not_empty(
@@ -43,7 +29,7 @@ void ModelFlags::AddAll(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{65536}));
   app.add_option("--ubatch-size", ubatch, "The same as -b; the smaller one counts (-ub)")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}));
-  app.add_option("--cache-type-k", kv_type_k, "KV cache type: f32, f16, bf16 (-ctk)");
+  app.add_option("--cache-type-k", kv_type_k, "KV cache type: f32, f16, bf16, q8, q4, nf4, hier (-ctk)");
   app.add_option("--cache-type-v", kv_type_v, "The same as -ctk; both must agree (-ctv)");
   app.add_flag("--reference", reference, "Everything in float: slow, the measure for the rest");
   app.add_option("-O,--optimize", level, "Graph optimisation level: 0 or 3")
@@ -67,15 +53,29 @@ Result<LoadOptions> ModelFlags::ToLoadOptions() const {
   options.level = level == 0 ? OptimizeLevel::kO0 : OptimizeLevel::kO3;
   options.disabled_passes = disabled_passes;
   options.kernel_set = kernel_set;
-  if (!kv_type_k.empty() && !kv_type_v.empty() && kv_type_k != kv_type_v) {
-    return InvalidArgument(
-        fmt::format("keys in {} and values in {}; both must be the same", kv_type_k, kv_type_v),
-        "--cache-type-v");
-  }
-  if (!kv_type_k.empty() || !kv_type_v.empty()) {
-    TENON_ASSIGN_OR_RETURN(options.kv_type, ParseKvType(kv_type_k.empty() ? kv_type_v : kv_type_k));
-  }
+  TENON_ASSIGN_OR_RETURN(options.kv_type, ToKvType());
   return options;
+}
+
+Result<std::optional<KvType>> ModelFlags::ToKvType() const {
+  std::optional<KvType> type;
+  for (const auto& [name, flag] : {std::pair(&kv_type_k, "--cache-type-k"),
+                                   std::pair(&kv_type_v, "--cache-type-v")}) {
+    if (name->empty())
+      continue;
+    Result<KvType> parsed = ParseKvType(*name);
+    if (!parsed.ok()) {
+      parsed.error().where = flag;
+      return parsed.error();
+    }
+    if (type.has_value() && *type != *parsed) {
+      return InvalidArgument(
+          fmt::format("keys in {} and values in {}; both must be the same", kv_type_k, kv_type_v),
+          flag);
+    }
+    type = *parsed;
+  }
+  return type;
 }
 
 Result<std::unique_ptr<Model>> ModelFlags::OpenModel() const {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct ModelFlags {
   Result<std::filesystem::path> Path() const;
   Result<LoadOptions> ToLoadOptions() const;
   Result<std::unique_ptr<Model>> OpenModel() const;
+
+ private:
+  Result<std::optional<KvType>> ToKvType() const;
 };
 
 }  // namespace tenon

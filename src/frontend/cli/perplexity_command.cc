@@ -58,6 +58,7 @@ Status Perplexity(PerplexityFlags& flags) {
     return InvalidArgument("the same file as --kl-base", "--save-base");
   load.context_tokens = flags.options.context;
   load.batch_outputs = kScoredRows;
+  load.sequences = 1;
   TENON_RETURN_IF_ERROR(model->Load(load));
   flags.options.save_base = flags.save_base;
   flags.options.kl_base = flags.kl_base;

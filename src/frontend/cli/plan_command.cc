@@ -12,12 +12,14 @@ namespace {
 
 struct PlanFlags {
   ModelFlags model;
+  int64_t parallel = 1;
   bool json = false;
 };
 
 Result<nlohmann::ordered_json> Predict(const PlanFlags& flags) {
   TENON_ASSIGN_OR_RETURN(auto model, flags.model.OpenModel());
-  TENON_ASSIGN_OR_RETURN(const LoadOptions options, flags.model.ToLoadOptions());
+  TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
+  options.sequences = flags.parallel;
   TENON_RETURN_IF_ERROR(model->Prepare(options));
   const int threads = options.threads > 0 ? options.threads : DefaultThreadCount(ReadTopology());
   const MemoryNeeds needs = model->runner().Needs(threads);
@@ -55,6 +57,9 @@ Status Plan(const PlanFlags& flags) {
 CommandBody DefinePlan(CLI::App& app) {
   auto flags = std::make_shared<PlanFlags>();
   flags->model.AddAll(app);
+  app.add_option("--parallel", flags->parallel,
+                 "Sequences at a time, which a packed KV cache must know (-np)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}));
   app.add_flag("--json", flags->json, "As JSON");
   return [flags] { return Plan(*flags); };
 }

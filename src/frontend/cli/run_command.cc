@@ -101,7 +101,8 @@ Status Run(const RunFlags& flags) {
   request.stop = flags.sampling.stop;
   request.end_tokens = flags.sampling.ignore_eos ? EndTokens::kIgnore : EndTokens::kStop;
   request.max_tokens = flags.sampling.max_tokens;
-  TENON_ASSIGN_OR_RETURN(const LoadOptions options, flags.model.ToLoadOptions());
+  TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
+  options.sequences = 1;
   TENON_RETURN_IF_ERROR(
       model->Load(FitContext(options, *model, flags, static_cast<int64_t>(request.prompt.size()))));
   TENON_ASSIGN_OR_RETURN(const GenerationResult result,

@@ -98,6 +98,7 @@ Status Serve(const ServeFlags& flags) {
   TENON_ASSIGN_OR_RETURN(auto model, Model::Open(path));
   TENON_ASSIGN_OR_RETURN(LoadOptions load, flags.model.ToLoadOptions());
   load.batch_outputs = std::max(load.batch_outputs, flags.parallel);
+  load.sequences = flags.parallel;
   if (flags.parallel > load.batch_tokens)
     return InvalidArgument(fmt::format("{} sequences need as many tokens in a step; -b is {}",
                                        flags.parallel, load.batch_tokens),

@@ -59,6 +59,7 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
   RunnerOptions runner;
   runner.plan.max_tokens = options.batch_tokens;
   runner.plan.max_outputs = std::min(options.batch_outputs, options.batch_tokens);
+  runner.plan.max_sequences = std::max<int64_t>(options.sequences, 1);
   runner.plan.kv_type = options.kv_type.value_or(reference ? KvType::kF32 : KvType::kF16);
   runner.passes.level = options.level;
   runner.passes.disabled = options.disabled_passes;

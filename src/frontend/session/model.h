@@ -35,6 +35,7 @@ struct LoadOptions {
   int64_t context_tokens = 0;  // KV capacity over all sequences; 0: the model's, at most 4096
   int64_t batch_tokens = 512;  // tokens in one step at most
   int64_t batch_outputs = 32;  // rows of logits in one step at most
+  int64_t sequences = 32;      // in the cache at a time at most; counts for packed KV types only
   Precision precision = Precision::kFast;
   std::optional<KvType> kv_type;  // default: by precision, f16 or f32
   OptimizeLevel level = OptimizeLevel::kO3;

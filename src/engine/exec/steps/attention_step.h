@@ -16,10 +16,19 @@ namespace tenon {
 
 class AttentionStep final : public PlanStep {
  public:
+  // What writes and reads the cache.
+  struct KvKernels {
+    KvType type = KvType::kF16;
+    KvStoreFn store = nullptr;  // to kF16 if the type is packed
+    KvSealFn seal = nullptr;    // packed types only, like the following
+    AttentionFn attend = nullptr;
+    AttentionFn attend_draft = nullptr;  // KvReader::kDraft
+    AttentionFn attend_f16 = nullptr;
+    static KvKernels For(KvType type, const KernelSet& kernels);
+  };
   struct Args {
     AttentionAttrs attrs;
-    KvStoreFn store = nullptr;
-    AttentionFn attend = nullptr;
+    KvKernels kv;
     RopeFn rope = nullptr;             // with fused_rope
     int rotary_table = 0;              // with fused_rope
     QuantizeRowFn quantize = nullptr;  // when out is kActI8
@@ -37,14 +46,19 @@ class AttentionStep final : public PlanStep {
   Status Run(const StepContext& context) const override;
 
  private:
-  // One token's query heads that share a KV head, and the spans that hold the keys it sees.
+  // One token's query heads that share a KV head, and the keys it sees.
   struct Item {
     int64_t row = 0;
     int64_t kv_head = 0;
     int64_t begin = 0;  // keys
     int64_t end = 0;
-    int64_t first_span() const { return begin / kSpanTokens; }
-    int64_t span_count() const { return (end - 1) / kSpanTokens - first_span() + 1; }
+    // Its spans, in ascending order: f16 first block (0 or 1), spans of the cache, f16 own block.
+    int64_t sink_spans = 0;
+    int64_t cache_begin = 0;  // keys that are read from the cache's blocks
+    int64_t cache_end = 0;
+    int64_t cache_spans = 0;
+    int64_t own_spans = 0;
+    int64_t span_count() const { return sink_spans + cache_spans + own_spans; }
   };
   // Keys of a span: on one side little enough that a short context still makes work for all, on the
   // other enough (some microseconds) to be worth joining.
@@ -53,6 +67,14 @@ class AttentionStep final : public PlanStep {
   static constexpr int64_t kFewItems = 32;
 
   Item ItemAt(const StepContext& context, int64_t index) const;
+  void DivideKeys(Item& item) const;
+  AttentionFn SetKeys(const StepContext& context, const Item& item, int64_t span,
+                      AttentionArgs& attend) const;
+  void SetF16Block(const std::byte* keys, AttentionArgs& attend) const;
+  std::byte* F16Keys(const StepContext& context, const StepBlock& block, int64_t head) const;
+  std::byte* SinkKeys(const StepContext& context, const Item& item) const;
+  void Seal(const StepContext& context) const;
+  int64_t ResultBytes(int64_t tokens) const;
   void AttendSpan(const StepContext& context, const Item& item, int64_t span, float* scratch,
                   float* out, SoftmaxState* states) const;
   void AttendAll(const StepContext& context, const Item& item, float* scratch) const;

@@ -20,6 +20,7 @@ constinit const KernelSet kAmxKernelSet = {
     .rope_interleaved = nullptr,
     .rope_half = nullptr,
     .kv_store = {},
+    .kv_seal = {},
     .attention = {},
 };
 

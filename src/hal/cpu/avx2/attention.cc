@@ -5,8 +5,12 @@
 // widened: that gives the eight independent chains of fma that two units with a latency of four
 // need. A block is as long as a page, where the hardware's prefetch ends: the next block is asked
 // for by the loops over this one.
+//
+// Packed blocks (hal/kv_block.h) differ in how eight elements are loaded, and in that scales go into
+// the query and into the probabilities, so that the inner loops see codes only.
 #include "hal/cpu/avx2/avx2_kernels.h"
 #include "hal/cpu/avx2/vector_math.h"
+#include "hal/cpu/kv_seal.h"
 #include "hal/cpu/scalar_half.h"
 
 namespace tenon::avx2 {
@@ -23,6 +27,87 @@ __m256 LoadKv(const std::byte* base, int64_t index) {
     return LoadF32(at);
   }
   return kType == KvType::kF16 ? LoadF16(at) : LoadBF16(at);
+}
+
+// The eight nibbles of the word at `at`, in order; other bits above them.
+[[gnu::always_inline]] inline __m256i SpreadNibbles(const std::byte* at) {
+  int32_t word;
+  __builtin_memcpy(&word, at, 4);
+  const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+  return _mm256_srlv_epi32(_mm256_set1_epi32(word), shifts);
+}
+
+// kNf4Codes[low nibble of each lane].
+[[gnu::always_inline]] inline __m256 LookUpNf4(__m256i codes) {
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(kNf4Codes), codes);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(kNf4Codes + 8), codes);
+  const __m256i upper_half = _mm256_slli_epi32(codes, 28);
+  return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(upper_half));
+}
+
+// Eight codes of a packed block's keys or values from number `index` on, as floats; the second
+// plane lies `low` bytes from the first.
+template <KvType kType>
+[[gnu::always_inline]] inline __m256 LoadCodes(const std::byte* part, int64_t low, int64_t index) {
+  const __m256i nibble = _mm256_set1_epi32(15);
+  if constexpr (kType == KvType::kQ8) {
+    const auto* at = reinterpret_cast<const __m128i*>(part + index);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(at)));
+  } else if constexpr (kType == KvType::kNf4) {
+    return LookUpNf4(SpreadNibbles(part + index / 2));
+  } else {
+    const __m256i codes = _mm256_and_si256(SpreadNibbles(part + index / 2), nibble);
+    if constexpr (kType == KvType::kQ4) {
+      return _mm256_cvtepi32_ps(codes);
+    }
+    const __m256i rest = _mm256_and_si256(SpreadNibbles(part + low + index / 2), nibble);
+    return _mm256_cvtepi32_ps(_mm256_or_si256(_mm256_slli_epi32(codes, 4), rest));
+  }
+}
+
+// Eight elements of a block's keys, or values, from number `index` on: codes of packed types.
+template <KvType kType>
+[[gnu::always_inline]] inline __m256 LoadElements(const std::byte* part, int64_t low,
+                                                  int64_t index) {
+  if constexpr (IsPackedKv(kType)) {
+    return LoadCodes<kType>(part, low, index);
+  } else {
+    return LoadKv<kType>(part, index);
+  }
+}
+
+constexpr bool HasTerm(KvType type) {
+  return IsPackedKv(type) && type != KvType::kQ8;
+}
+
+// Scales s and terms z (hal/kernel_set.h) of eight groups.
+struct GroupScales {
+  __m256 scale;
+  __m256 term;
+};
+
+template <KvType kType>
+[[gnu::always_inline]] inline GroupScales LoadScales(const std::byte* headers) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(headers));
+  if constexpr (!HasTerm(kType)) {
+    return {_mm256_cvtph_ps(bits), _mm256_setzero_ps()};
+  }
+  const __m128i middle = _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(255)), 7);
+  const __m256 scale = _mm256_cvtph_ps(middle);
+  const __m256 zero = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_srai_epi16(bits, 8)));
+  if constexpr (kType == KvType::kQ4) {
+    return {scale, zero};
+  } else if constexpr (kType == KvType::kNf4) {
+    return {scale, _mm256_mul_ps(zero, _mm256_set1_ps(0.125f))};
+  }
+  return {_mm256_mul_ps(scale, _mm256_set1_ps(0.0625f)),
+          _mm256_fmadd_ps(zero, _mm256_set1_ps(16.0f), _mm256_set1_ps(-8.0f))};
+}
+
+void WidenF16(const std::byte* f16, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    _mm256_storeu_ps(out + i, LoadKv<KvType::kF16>(f16, i));
+  }
 }
 
 // Eight floats as 16-bit bits.
@@ -60,12 +145,18 @@ struct BlockSpan {
   int64_t next;  // bytes from this block to the one that is read after it
 };
 
-// The cache line at `at`, and the one after it where a step reads two.
+// Asks for the cache lines of what a step from element `index` on reads: one of packed and 16-bit
+// types (and one of kHier's second plane), two of floats.
 template <KvType kType>
-[[gnu::always_inline]] inline void Prefetch(const std::byte* at) {
-  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+[[gnu::always_inline]] inline void Prefetch(const std::byte* part, int64_t low, int64_t index) {
+  constexpr int64_t kBits = IsPackedKv(kType) ? KvPlaneBits(kType) : 8 * KvTypeBytes(kType);
+  const auto* at = reinterpret_cast<const char*>(part + index * kBits / 8);
+  _mm_prefetch(at, _MM_HINT_T0);
   if constexpr (kType == KvType::kF32) {
-    _mm_prefetch(reinterpret_cast<const char*>(at + 64), _MM_HINT_T0);
+    _mm_prefetch(at + 64, _MM_HINT_T0);
+  }
+  if constexpr (kType == KvType::kHier) {
+    _mm_prefetch(at + low, _MM_HINT_T0);
   }
 }
 
@@ -90,27 +181,60 @@ struct HeadState {
   alignas(32) float out[kHeads][kMaxHeadDim];
 };
 
-// Dot products with all 32 keys of a block; slots outside the span hold anything.
+// The heads' queries as a block's keys want them, and what their dot products start at.
+template <int kHeads>
+struct BlockQuery {
+  alignas(32) float q[kHeads][kMaxHeadDim];
+  float start[kHeads];
+};
+
 template <KvType kType, int kHeads>
-void Scores(const AttentionArgs& args, const float* query, const BlockSpan& span,
-            __m256 (*scores)[kKeyVectors]) {
+void ScaleQuery(const AttentionArgs& args, const float* query, const std::byte* keys,
+                BlockQuery<kHeads>* out) {
+  const std::byte* headers = keys + KvHeaderOffset(kType, args.head_dim);
+  __m256 lanes[kHeads];
+#pragma GCC unroll 8
+  for (int h = 0; h < kHeads; ++h) {
+    lanes[h] = _mm256_setzero_ps();
+  }
+  for (int64_t d = 0; d < args.head_dim; d += kLanes) {
+    const GroupScales groups = LoadScales<kType>(headers + 2 * d);
+#pragma GCC unroll 8
+    for (int h = 0; h < kHeads; ++h) {
+      const __m256 q = _mm256_mul_ps(_mm256_loadu_ps(query + h * args.head_dim + d), groups.scale);
+      _mm256_store_ps(out->q[h] + d, q);
+      lanes[h] = _mm256_fmadd_ps(q, groups.term, lanes[h]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int h = 0; h < kHeads; ++h) {
+    out->start[h] = HasTerm(kType) ? HalvingSum(lanes[h]) : 0.0f;
+  }
+}
+
+// Dot products of queries, `stride` floats apart, with all 32 keys of a block, beginning at `start`
+// (null: 0); slots outside the span hold anything.
+template <KvType kType, int kHeads>
+void DotProducts(const AttentionArgs& args, const float* query, int64_t stride, const float* start,
+                 const BlockSpan& span, __m256 (*scores)[kKeyVectors]) {
   const std::byte* keys = span.keys;
+  const int64_t low = KvLowKeysOffset(args.head_dim);
   __m256 acc[kHeads][kKeyVectors];
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 8
     for (int v = 0; v < kKeyVectors; ++v) {
-      acc[h][v] = _mm256_setzero_ps();
+      acc[h][v] = start == nullptr ? _mm256_setzero_ps() : _mm256_set1_ps(start[h]);
     }
   }
   for (int64_t d = 0; d < args.head_dim; ++d) {
-    Prefetch<kType>(keys + span.next + d * kKvBlockTokens * KvTypeBytes(kType));
+    Prefetch<kType>(keys + span.next, low, d * kKvBlockTokens);
 #pragma GCC unroll 4
     for (int v = 0; v < kKeyVectors; ++v) {
-      const __m256 key = LoadKv<kType>(keys, d * kKvBlockTokens + v * kLanes);
+      const __m256 key = LoadElements<kType>(keys, low, d * kKvBlockTokens + v * kLanes);
 #pragma GCC unroll 4
       for (int h = 0; h < kHeads; ++h) {
-        const __m256 q = _mm256_broadcast_ss(query + h * args.head_dim + d);
+        const __m256 q = _mm256_broadcast_ss(query + h * stride + d);
         acc[h][v] = _mm256_fmadd_ps(q, key, acc[h][v]);
       }
     }
@@ -121,6 +245,18 @@ void Scores(const AttentionArgs& args, const float* query, const BlockSpan& span
     for (int v = 0; v < kKeyVectors; ++v) {
       scores[h][v] = acc[h][v];
     }
+  }
+}
+
+template <KvType kType, int kHeads>
+void Scores(const AttentionArgs& args, const float* query, const BlockSpan& span,
+            __m256 (*scores)[kKeyVectors]) {
+  if constexpr (IsPackedKv(kType)) {
+    BlockQuery<kHeads> scaled;
+    ScaleQuery<kType, kHeads>(args, query, span.keys, &scaled);
+    DotProducts<kType, kHeads>(args, scaled.q[0], kMaxHeadDim, scaled.start, span, scores);
+  } else {
+    DotProducts<kType, kHeads>(args, query, args.head_dim, nullptr, span, scores);
   }
 }
 
@@ -163,27 +299,58 @@ void Softmax(const AttentionArgs& args, const BlockSpan& span, const __m256* dot
   state->max[h] = max;
 }
 
-// Adds the values to kVectors vectors of the outputs, from element d on.
+// What weighs the values of one group of channels, and what their sums start at.
+template <int kHeads>
+struct GroupWeights {
+  alignas(32) float p[kHeads][kKvBlockTokens];
+  float start[kHeads];
+};
+
+template <KvType kType, int kHeads>
+void ScaleWeights(const HeadState<kHeads>& state, const std::byte* headers,
+                  GroupWeights<kHeads>* out) {
+#pragma GCC unroll 8
+  for (int h = 0; h < kHeads; ++h) {
+    __m256 products[kKeyVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kKeyVectors; ++v) {
+      const GroupScales groups = LoadScales<kType>(headers + 2 * v * kLanes);
+      const __m256 p = _mm256_mul_ps(_mm256_load_ps(state.p[h] + v * kLanes), groups.scale);
+      _mm256_store_ps(out->p[h] + v * kLanes, p);
+      products[v] = _mm256_mul_ps(p, groups.term);
+    }
+    if constexpr (HasTerm(kType)) {
+      out->start[h] = HalvingSum(_mm256_add_ps(_mm256_add_ps(products[0], products[2]),
+                                               _mm256_add_ps(products[1], products[3])));
+    }
+  }
+}
+
+// Adds the values, weighed by `p`, to kVectors vectors of the outputs, from element d on.
 template <KvType kType, int kHeads, int kVectors>
-void AddValues(const BlockSpan& span, int64_t head_dim, int64_t d, HeadState<kHeads>* state) {
+void AddValues(const BlockSpan& span, const float (*p)[kKvBlockTokens], const float* start,
+               int64_t head_dim, int64_t d, HeadState<kHeads>* state) {
+  const int64_t low = KvLowValuesOffset(head_dim);
   __m256 acc[kHeads][kVectors];
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
     const __m256 correction = _mm256_set1_ps(state->correction[h]);
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      acc[h][v] = _mm256_mul_ps(_mm256_load_ps(state->out[h] + d + v * kLanes), correction);
+      const __m256 before = _mm256_load_ps(state->out[h] + d + v * kLanes);
+      acc[h][v] = HasTerm(kType) ? _mm256_fmadd_ps(before, correction, _mm256_set1_ps(start[h]))
+                                 : _mm256_mul_ps(before, correction);
     }
   }
   for (int64_t j = span.first; j < span.last; ++j) {
-    Prefetch<kType>(span.values + span.next + (j * head_dim + d) * KvTypeBytes(kType));
+    Prefetch<kType>(span.values + span.next, low, j * head_dim + d);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      const __m256 value = LoadKv<kType>(span.values, j * head_dim + d + v * kLanes);
+      const __m256 value =
+          LoadElements<kType>(span.values, low, j * head_dim + d + v * kLanes);
 #pragma GCC unroll 4
       for (int h = 0; h < kHeads; ++h) {
-        const __m256 p = _mm256_broadcast_ss(state->p[h] + j);
-        acc[h][v] = _mm256_fmadd_ps(p, value, acc[h][v]);
+        acc[h][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(p[h] + j), value, acc[h][v]);
       }
     }
   }
@@ -196,6 +363,19 @@ void AddValues(const BlockSpan& span, int64_t head_dim, int64_t d, HeadState<kHe
   }
 }
 
+// Adds the values of elements [begin, end), all of one group, weighed by `p`.
+template <KvType kType, int kHeads>
+void AddGroup(const BlockSpan& span, const float (*p)[kKvBlockTokens], const float* start,
+              const AttentionArgs& args, int64_t begin, int64_t end, HeadState<kHeads>* state) {
+  int64_t d = begin;
+  for (; d + 4 * kLanes <= end; d += 4 * kLanes) {
+    AddValues<kType, kHeads, 4>(span, p, start, args.head_dim, d, state);
+  }
+  for (; d < end; d += kLanes) {
+    AddValues<kType, kHeads, 1>(span, p, start, args.head_dim, d, state);
+  }
+}
+
 template <KvType kType, int kHeads>
 void AddBlock(const AttentionArgs& args, const float* query, const BlockSpan& span,
               HeadState<kHeads>* state) {
@@ -205,12 +385,17 @@ void AddBlock(const AttentionArgs& args, const float* query, const BlockSpan& sp
   for (int h = 0; h < kHeads; ++h) {
     Softmax<kHeads>(args, span, dots[h], h, state);
   }
-  int64_t d = 0;
-  for (; d + 4 * kLanes <= args.head_dim; d += 4 * kLanes) {
-    AddValues<kType, kHeads, 4>(span, args.head_dim, d, state);
-  }
-  for (; d < args.head_dim; d += kLanes) {
-    AddValues<kType, kHeads, 1>(span, args.head_dim, d, state);
+  if constexpr (IsPackedKv(kType)) {
+    const std::byte* headers = span.values + KvHeaderOffset(kType, args.head_dim);
+    GroupWeights<kHeads> weights;
+    for (int64_t d = 0; d < args.head_dim; d += kKvValueGroup) {
+      ScaleWeights<kType, kHeads>(*state, headers + 2 * (d / kKvValueGroup) * kKvBlockTokens,
+                                  &weights);
+      const int64_t end = d + kKvValueGroup < args.head_dim ? d + kKvValueGroup : args.head_dim;
+      AddGroup<kType, kHeads>(span, weights.p, weights.start, args, d, end, state);
+    }
+  } else {
+    AddGroup<kType, kHeads>(span, state->p, nullptr, args, 0, args.head_dim, state);
   }
 }
 
@@ -279,6 +464,30 @@ void AttentionF16(const AttentionArgs& args) {
 }
 void AttentionBF16(const AttentionArgs& args) {
   Attention<KvType::kBF16>(args);
+}
+void AttentionQ8(const AttentionArgs& args) {
+  Attention<KvType::kQ8>(args);
+}
+void AttentionQ4(const AttentionArgs& args) {
+  Attention<KvType::kQ4>(args);
+}
+void AttentionNf4(const AttentionArgs& args) {
+  Attention<KvType::kNf4>(args);
+}
+void AttentionHier(const AttentionArgs& args) {
+  Attention<KvType::kHier>(args);
+}
+void KvSealQ8(const KvSealArgs& args) {
+  SealBlock<KvType::kQ8, WidenF16>(args);
+}
+void KvSealQ4(const KvSealArgs& args) {
+  SealBlock<KvType::kQ4, WidenF16>(args);
+}
+void KvSealNf4(const KvSealArgs& args) {
+  SealBlock<KvType::kNf4, WidenF16>(args);
+}
+void KvSealHier(const KvSealArgs& args) {
+  SealBlock<KvType::kHier, WidenF16>(args);
 }
 
 }  // namespace tenon::avx2

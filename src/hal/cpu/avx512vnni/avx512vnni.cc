@@ -20,6 +20,7 @@ constinit const KernelSet kAvx512VnniKernelSet = {
     .rope_interleaved = avx512vnni::RopeInterleaved,
     .rope_half = avx512vnni::RopeHalf,
     .kv_store = {avx512vnni::KvStoreF32, avx512vnni::KvStoreF16, avx512vnni::KvStoreBF16},
+    .kv_seal = {},
     .attention = {avx512vnni::AttentionF32, avx512vnni::AttentionF16, avx512vnni::AttentionBF16},
 };
 

@@ -19,6 +19,7 @@ constinit const KernelSet kNeonKernelSet = {
     .rope_interleaved = neon::RopeInterleaved,
     .rope_half = neon::RopeHalf,
     .kv_store = {neon::KvStoreF32, neon::KvStoreF16, neon::KvStoreBF16},
+    .kv_seal = {},
     .attention = {neon::AttentionF32, neon::AttentionF16, neon::AttentionBF16},
 };
 

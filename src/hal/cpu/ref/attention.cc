@@ -1,4 +1,5 @@
 #include "hal/cpu/exp_poly.h"
+#include "hal/cpu/kv_seal.h"
 #include "hal/cpu/ref/ref_kernels.h"
 #include "hal/cpu/scalar_half.h"
 
@@ -27,6 +28,55 @@ void StoreKv(float value, std::byte* base, int64_t index) {
   }
   const uint16_t bits = kType == KvType::kF16 ? ScalarF32ToF16(value) : ScalarF32ToBF16(value);
   __builtin_memcpy(base + index * 2, &bits, 2);
+}
+
+int32_t Nibble(const std::byte* codes, int64_t index) {
+  return (static_cast<int32_t>(codes[index / 2]) >> index % 2 * 4) & 15;
+}
+
+// Code number `index` of a packed block's keys or values, whose second plane lies `low` bytes on.
+template <KvType kType>
+float LoadCode(const std::byte* part, int64_t low, int64_t index) {
+  if constexpr (kType == KvType::kQ8) {
+    return static_cast<float>(static_cast<int8_t>(part[index]));
+  } else if constexpr (kType == KvType::kNf4) {
+    return kNf4Codes[Nibble(part, index)];
+  } else if constexpr (kType == KvType::kQ4) {
+    return static_cast<float>(Nibble(part, index));
+  } else {
+    return static_cast<float>(Nibble(part, index) * 16 + Nibble(part + low, index));
+  }
+}
+
+// A packed group's scale s and the term z (hal/kernel_set.h).
+struct GroupScale {
+  float scale;
+  float term;
+};
+
+template <KvType kType>
+GroupScale LoadScale(const std::byte* headers, int64_t index) {
+  uint16_t header;
+  __builtin_memcpy(&header, headers + 2 * index, 2);
+  if constexpr (kType == KvType::kQ8) {
+    return {ScalarF16ToF32(header), 0.0f};
+  }
+  const float scale = ScaleOfByte(header & 0xffu);
+  const auto zero = static_cast<float>(static_cast<int8_t>(header >> 8));
+  if constexpr (kType == KvType::kHier) {
+    return {scale * 0.0625f, zero * 16.0f - 8.0f};
+  }
+  return {scale, kType == KvType::kQ4 ? zero : zero * 0.125f};
+}
+
+constexpr bool HasTerm(KvType type) {
+  return IsPackedKv(type) && type != KvType::kQ8;
+}
+
+void WidenF16(const std::byte* f16, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = LoadKv<KvType::kF16>(f16, i);
+  }
 }
 
 template <KvType kType>
@@ -69,15 +119,6 @@ float CapScore(float score, float softcap) {
   return __builtin_fmaf(-2.0f * softcap, tail, softcap);
 }
 
-template <KvType kType>
-float Score(const AttentionArgs& args, const float* query, const std::byte* keys, int64_t slot) {
-  float dot = 0.0f;
-  for (int64_t d = 0; d < args.head_dim; ++d) {
-    dot = __builtin_fmaf(query[d], LoadKv<kType>(keys, d * kKvBlockTokens + slot), dot);
-  }
-  return CapScore(args.scale * dot, args.softcap);
-}
-
 // Adds up 32 lanes: the upper half to the lower one, five times.
 float HalvingSum(float* lanes) {
   for (int half = 16; half >= 1; half /= 2) {
@@ -88,26 +129,114 @@ float HalvingSum(float* lanes) {
   return lanes[0];
 }
 
+// A head's query as a block's keys want it, and what their dot products start at.
+struct BlockQuery {
+  float q[kMaxHeadDim];
+  float start;
+};
+
+template <KvType kType>
+void ScaleQuery(const float* query, int64_t head_dim, const std::byte* keys, BlockQuery* out) {
+  out->start = 0.0f;
+  if constexpr (!IsPackedKv(kType)) {
+    __builtin_memcpy(out->q, query, static_cast<size_t>(head_dim) * sizeof(float));
+    return;
+  }
+  float lanes[8] = {};
+  for (int64_t d = 0; d < head_dim; ++d) {
+    const GroupScale group = LoadScale<kType>(keys + KvHeaderOffset(kType, head_dim), d);
+    out->q[d] = query[d] * group.scale;
+    lanes[d % 8] = __builtin_fmaf(out->q[d], group.term, lanes[d % 8]);
+  }
+  if constexpr (HasTerm(kType)) {
+    for (int half = 4; half >= 1; half /= 2) {
+      for (int i = 0; i < half; ++i) {
+        lanes[i] += lanes[i + half];
+      }
+    }
+    out->start = lanes[0];
+  }
+}
+
+template <KvType kType>
+float Score(const AttentionArgs& args, const BlockQuery& query, const std::byte* keys,
+            int64_t slot) {
+  float dot = query.start;
+  for (int64_t d = 0; d < args.head_dim; ++d) {
+    const int64_t index = d * kKvBlockTokens + slot;
+    float key;
+    if constexpr (IsPackedKv(kType)) {
+      key = LoadCode<kType>(keys, KvLowKeysOffset(args.head_dim), index);
+    } else {
+      key = LoadKv<kType>(keys, index);
+    }
+    dot = __builtin_fmaf(query.q[d], key, dot);
+  }
+  return CapScore(args.scale * dot, args.softcap);
+}
+
+// Adds the span's values of element d, which p weighs, to what was there.
+template <KvType kType>
+void AddElement(const AttentionArgs& args, const BlockSpan& span, const float* p, int64_t d,
+                float start, float* out) {
+  float acc = start;
+  for (int64_t j = span.first; j < span.last; ++j) {
+    const int64_t index = j * args.head_dim + d;
+    float value;
+    if constexpr (IsPackedKv(kType)) {
+      value = LoadCode<kType>(span.values, KvLowValuesOffset(args.head_dim), index);
+    } else {
+      value = LoadKv<kType>(span.values, index);
+    }
+    acc = __builtin_fmaf(p[j], value, acc);
+  }
+  *out = acc;
+}
+
+template <KvType kType>
+void AddValues(const AttentionArgs& args, const BlockSpan& span, const float* p, float correction,
+               float* out) {
+  if constexpr (!IsPackedKv(kType)) {
+    for (int64_t d = 0; d < args.head_dim; ++d) {
+      AddElement<kType>(args, span, p, d, out[d] * correction, out + d);
+    }
+    return;
+  }
+  const std::byte* headers = span.values + KvHeaderOffset(kType, args.head_dim);
+  float scaled[kKvBlockTokens];
+  float products[kKvBlockTokens];
+  for (int64_t d = 0; d < args.head_dim; ++d) {
+    if (d % kKvValueGroup == 0) {
+      for (int64_t j = 0; j < kKvBlockTokens; ++j) {
+        const GroupScale group =
+            LoadScale<kType>(headers, d / kKvValueGroup * kKvBlockTokens + j);
+        scaled[j] = p[j] * group.scale;
+        products[j] = scaled[j] * group.term;
+      }
+      HalvingSum(products);
+    }
+    const float start = HasTerm(kType) ? __builtin_fmaf(out[d], correction, products[0])
+                                       : out[d] * correction;
+    AddElement<kType>(args, span, scaled, d, start, out + d);
+  }
+}
+
 template <KvType kType>
 void AddBlock(const AttentionArgs& args, const float* query, const BlockSpan& span,
               HeadState* state) {
+  BlockQuery block_query;
+  ScaleQuery<kType>(query, args.head_dim, span.keys, &block_query);
   float p[kKvBlockTokens] = {};  // slots outside the span count 0
   float max = state->max;
   for (int64_t j = span.first; j < span.last; ++j) {
-    p[j] = Score<kType>(args, query, span.keys, j);
+    p[j] = Score<kType>(args, block_query, span.keys, j);
     max = p[j] > max ? p[j] : max;
   }
   for (int64_t j = span.first; j < span.last; ++j) {
     p[j] = ExpScalar(p[j] - max);
   }
   const float correction = ExpScalar(state->max - max);
-  for (int64_t d = 0; d < args.head_dim; ++d) {
-    float acc = state->out[d] * correction;
-    for (int64_t j = span.first; j < span.last; ++j) {
-      acc = __builtin_fmaf(p[j], LoadKv<kType>(span.values, j * args.head_dim + d), acc);
-    }
-    state->out[d] = acc;
-  }
+  AddValues<kType>(args, span, p, correction, state->out);
   state->sum = __builtin_fmaf(state->sum, correction, HalvingSum(p));
   state->max = max;
 }
@@ -149,6 +278,30 @@ void AttentionF16(const AttentionArgs& args) {
 }
 void AttentionBF16(const AttentionArgs& args) {
   Attention<KvType::kBF16>(args);
+}
+void AttentionQ8(const AttentionArgs& args) {
+  Attention<KvType::kQ8>(args);
+}
+void AttentionQ4(const AttentionArgs& args) {
+  Attention<KvType::kQ4>(args);
+}
+void AttentionNf4(const AttentionArgs& args) {
+  Attention<KvType::kNf4>(args);
+}
+void AttentionHier(const AttentionArgs& args) {
+  Attention<KvType::kHier>(args);
+}
+void KvSealQ8(const KvSealArgs& args) {
+  SealBlock<KvType::kQ8, WidenF16>(args);
+}
+void KvSealQ4(const KvSealArgs& args) {
+  SealBlock<KvType::kQ4, WidenF16>(args);
+}
+void KvSealNf4(const KvSealArgs& args) {
+  SealBlock<KvType::kNf4, WidenF16>(args);
+}
+void KvSealHier(const KvSealArgs& args) {
+  SealBlock<KvType::kHier, WidenF16>(args);
 }
 
 }  // namespace tenon::ref

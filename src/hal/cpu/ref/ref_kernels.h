@@ -37,5 +37,13 @@ void KvStoreBF16(const KvStoreArgs& args);
 void AttentionF32(const AttentionArgs& args);
 void AttentionF16(const AttentionArgs& args);
 void AttentionBF16(const AttentionArgs& args);
+void AttentionQ8(const AttentionArgs& args);
+void AttentionQ4(const AttentionArgs& args);
+void AttentionNf4(const AttentionArgs& args);
+void AttentionHier(const AttentionArgs& args);
+void KvSealQ8(const KvSealArgs& args);
+void KvSealQ4(const KvSealArgs& args);
+void KvSealNf4(const KvSealArgs& args);
+void KvSealHier(const KvSealArgs& args);
 
 }  // namespace tenon::ref
