@@ -22,7 +22,7 @@ ALLOWED = {
     "graph": {"base", "tensor", "quant"},
     "model": {"base", "tensor", "quant", "graph"},
     "engine": {"base", "tensor", "quant", "graph", "hal"},
-    "accel": {"base", "tensor", "quant", "graph", "hal", "engine"},
+    "accel": {"base", "tensor", "quant", "graph", "hal", "engine", "model"},
     "frontend": {"base", "tensor", "quant", "graph", "hal", "engine", "model", "accel"},
 }
 FILE_LIMIT, WIDE_FILE_LIMIT = 600, 800

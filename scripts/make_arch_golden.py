@@ -2,12 +2,14 @@
 """Writes reference logits of tiny models, one for each architecture and each rule of rotary scaling:
 transformers in fp32 on weights that are made from their names, so that no weights are stored.
 
-    make_arch_golden.py > tests/data/arch_golden.txt
+    make_arch_golden.py [CASE...] > tests/data/arch_golden.txt     no CASE: all
 
 Needs numpy, torch 2.15.0 and transformers 5.24.0. tests/arch/tiny_model.h makes the same weights and
 reads the same hyperparameters from the file's "set" lines. All "position" lines of a case are rows of
 logits after one forward pass over its tokens.
 """
+import sys
+
 import numpy as np
 import torch
 import transformers as hf
@@ -20,6 +22,7 @@ LLAMA = {"arch": "llama", "hidden": 64, "layers": 2, "heads": 4, "kv_heads": 2, 
 GEMMA = LLAMA | {"arch": "gemma3", "hidden": 96, "layers": 7, "head_dim": 32, "eps": 1e-6, "tied": 1,
                  "theta": 1000000.0, "local_theta": 10000.0, "window": 16}
 PHI3 = LLAMA | {"arch": "phi3", "head_dim": 32, "hidden": 128, "partial": 0.5}
+EXPERTS = LLAMA | {"experts": 8, "used": 2, "expert_ffn": 32}
 # "width": heads are scaled by 1/sqrt(width). 62 layers are Gemma 3 27B's, which scales by hidden/heads.
 CASES = {
     "llama": LLAMA,
@@ -43,6 +46,11 @@ CASES = {
     "phi3_window": PHI3 | {"layers": 3, "window": 16, "partial": 1.0, "tied": 1},
     "granite": LLAMA | {"arch": "granite", "layers": 3, "embedding_multiplier": 3.0, "residual_multiplier": 0.375,
                         "attention_multiplier": 0.125, "logits_scaling": 2.5},
+    "mixtral": EXPERTS | {"arch": "mixtral", "expert_ffn": 96, "theta": 1000000.0},
+    "mixtral_window": EXPERTS | {"arch": "mixtral", "expert_ffn": 96, "layers": 3, "window": 16, "tied": 1},
+    "qwen2moe": EXPERTS | {"arch": "qwen2moe", "used": 3, "shared_ffn": 48, "eps": 1e-6},
+    "qwen3moe": EXPERTS | {"arch": "qwen3moe", "used": 4, "head_dim": 32, "eps": 1e-6, "normalized": 1},
+    "olmoe": EXPERTS | {"arch": "olmoe", "used": 3, "expert_ffn": 96, "kv_heads": 4},
     "gemma3_27b": GEMMA | {"width": 16, "hidden": 64, "layers": 62, "ffn": 64},
 }
 # transformers' names, and GGUF's without ".weight" and ".bias".
@@ -51,7 +59,9 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
          "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
          "post_attention_layernorm": "ffn_norm", "self_attn.qkv_proj": "attn_qkv",
-         "mlp.gate_up_proj": "ffn_up"}
+         "mlp.gate_up_proj": "ffn_up", "mlp.gate": "ffn_gate_inp",
+         "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
+         "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
 GEMMA_NAMES = {"post_attention_layernorm": "post_attention_norm",
                "pre_feedforward_layernorm": "ffn_norm",
                "post_feedforward_layernorm": "post_ffw_norm"}
@@ -133,14 +143,45 @@ def build(case):
         factors = {key: case[key] for key in ("embedding_multiplier", "residual_multiplier",
                                               "attention_multiplier", "logits_scaling")}
         return hf.GraniteForCausalLM(hf.GraniteConfig(**common, **factors))
+    if "experts" in case:
+        return build_experts(case, common)
     if "window" in case:
         return hf.MistralForCausalLM(hf.MistralConfig(**common, sliding_window=case["window"]))
     bias = bool(case.get("linear_bias", 0))
     return hf.LlamaForCausalLM(hf.LlamaConfig(**common, attention_bias=bias, mlp_bias=bias))
 
 
+def build_experts(case, common):
+    common |= {"num_experts_per_tok": case["used"], "experts_implementation": "eager"}
+    if case["arch"] == "mixtral":
+        return hf.MixtralForCausalLM(hf.MixtralConfig(
+            **common, num_local_experts=case["experts"], sliding_window=case.get("window")))
+    common |= {"num_experts": case["experts"], "norm_topk_prob": bool(case.get("normalized", 0))}
+    if case["arch"] == "olmoe":
+        return hf.OlmoeForCausalLM(hf.OlmoeConfig(**common))
+    common["moe_intermediate_size"] = case["expert_ffn"]
+    if case["arch"] == "qwen3moe":
+        return hf.Qwen3MoeForCausalLM(hf.Qwen3MoeConfig(**common))
+    return hf.Qwen2MoeForCausalLM(hf.Qwen2MoeConfig(**common, shared_expert_intermediate_size=case["shared_ffn"]))
+
+
+def fill_experts(name, parameter, case):
+    """A layer's experts, which transformers holds in two tensors and GGUF in three."""
+    block = f"blk.{name.split('.')[2]}"
+    _, rows, columns = parameter.shape
+    if name.endswith("down_proj"):
+        parameter.copy_(values(f"{block}.ffn_down_exps.weight", tuple(parameter.shape)))
+        return
+    parts = [values(f"{block}.{part}.weight", (case["experts"], rows // 2, columns))
+             for part in ("ffn_gate_exps", "ffn_up_exps")]
+    parameter.copy_(torch.cat(parts, dim=1))
+
+
 def fill(model, case):
     for name, parameter in model.named_parameters():
+        if ".experts." in name:
+            fill_experts(name, parameter, case)
+            continue
         made = values(gguf_name(name, case["arch"]), tuple(parameter.shape))
         # Gemma's norms multiply by 1 + weight, the others' by the weight.
         if "norm" in name and not case["arch"].startswith("gemma"):
@@ -164,4 +205,5 @@ def write(name, case):
 np.seterr(over="ignore")
 with torch.no_grad():
     for case_name, hyperparameters in CASES.items():
-        write(case_name, hyperparameters)
+        if len(sys.argv) == 1 or case_name in sys.argv[1:]:
+            write(case_name, hyperparameters)

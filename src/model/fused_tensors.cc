@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
@@ -44,6 +45,56 @@ Status Slice(std::string_view whole, std::initializer_list<RowSlice> slices, int
   return {};
 }
 
+// The experts "blk.<layer>.<name>.<e>.weight" as one tensor, to `out`.
+Status StackOne(std::string_view name, int64_t layer, const ModelConfig& config,
+                const ModelSource& source, std::vector<TensorInfo>& out) {
+  TensorInfo stack;
+  for (int64_t expert = 0; expert < config.experts.count; ++expert) {
+    const std::string part = fmt::format("blk.{}.{}.{}.weight", layer, name, expert);
+    const TensorInfo* tensor = source.Find(part);
+    if (tensor == nullptr)
+      return Corrupt("the tensor is missing from the model", part);
+    if (expert == 0) {
+      stack = *tensor;
+      stack.name = fmt::format("blk.{}.{}_exps.weight", layer, name);
+      stack.shape.insert(stack.shape.begin(), config.experts.count);
+      stack.bytes = 0;
+    }
+    if (tensor->dtype != stack.dtype || !std::equal(tensor->shape.begin(), tensor->shape.end(),
+                                                    stack.shape.begin() + 1, stack.shape.end())) {
+      return Corrupt(fmt::format("the tensor is {} [{}], another type or shape than expert 0 has",
+                                 DTypeName(tensor->dtype), fmt::join(tensor->shape, ", ")),
+                     part);
+    }
+    stack.pieces.push_back({tensor->storage, tensor->file, tensor->offset});
+    stack.bytes += tensor->bytes;
+  }
+  out.push_back(std::move(stack));
+  return {};
+}
+
+// Whether a name is "blk.<n>.ffn_<...>.<expert>.weight".
+bool IsExpert(std::string_view name) {
+  constexpr std::string_view kKind = ".weight";
+  if (!name.ends_with(kKind))
+    return false;
+  name.remove_suffix(kKind.size());
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot + 1 == name.size())
+    return false;
+  const std::string_view number = name.substr(dot + 1);
+  const std::string_view stem = name.substr(0, dot);
+  return std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
+         (stem.ends_with(".ffn_gate") || stem.ends_with(".ffn_up") || stem.ends_with(".ffn_down"));
+}
+
+void Replace(std::vector<TensorInfo> tensors, ModelSource& source) {
+  source.tensors = std::move(tensors);
+  source.by_name.clear();
+  for (size_t i = 0; i < source.tensors.size(); ++i)
+    source.by_name.emplace(source.tensors[i].name, i);
+}
+
 }  // namespace
 
 Status SlicePhi3Tensors(const ModelConfig& config, ModelSource& source) {
@@ -62,10 +113,26 @@ Status SlicePhi3Tensors(const ModelConfig& config, ModelSource& source) {
     if (!tensor.name.ends_with(".attn_qkv.weight") && !tensor.name.ends_with(".ffn_up.weight"))
       tensors.push_back(std::move(tensor));
   }
-  source.tensors = std::move(tensors);
-  source.by_name.clear();
-  for (size_t i = 0; i < source.tensors.size(); ++i)
-    source.by_name.emplace(source.tensors[i].name, i);
+  Replace(std::move(tensors), source);
+  return {};
+}
+
+Status StackExperts(const ModelConfig& config, ModelSource& source) {
+  std::vector<TensorInfo> tensors;
+  for (int64_t layer = 0; layer < config.layer_count; ++layer) {
+    for (const std::string_view name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      if (HasExperts(config, layer) &&
+          source.Find(fmt::format("blk.{}.{}_exps.weight", layer, name)) == nullptr)
+        TENON_RETURN_IF_ERROR(StackOne(name, layer, config, source, tensors));
+    }
+  }
+  if (tensors.empty())
+    return {};
+  for (TensorInfo& tensor : source.tensors) {
+    if (!IsExpert(tensor.name))
+      tensors.push_back(std::move(tensor));
+  }
+  Replace(std::move(tensors), source);
   return {};
 }
 

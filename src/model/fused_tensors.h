@@ -1,4 +1,4 @@
-// Matrices that hold several: slices of them as tensors of their own.
+// Matrices that hold several: slices of them as tensors of their own; and several that are one.
 #pragma once
 
 #include "base/result.h"
@@ -11,5 +11,11 @@ namespace tenon {
 // the parts; no bytes move. kCorrupt, naming the tensor, when one is missing or has other rows than
 // the hyperparameters say.
 Status SlicePhi3Tensors(const ModelConfig& config, ModelSource& source);
+
+// Experts that are tensors of their own, "blk.N.ffn_gate.E.weight", become one tensor in pieces,
+// "blk.N.ffn_gate_exps.weight" [experts, rows, columns], in every layer that has experts; so do
+// ffn_up and ffn_down. Layers that have the whole already stay as they are; no bytes move.
+// kCorrupt, naming the tensor, when an expert is missing or differs from the first one.
+Status StackExperts(const ModelConfig& config, ModelSource& source);
 
 }  // namespace tenon

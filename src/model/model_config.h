@@ -28,6 +28,40 @@ struct RopeConfig {
   bool operator==(const RopeConfig&) const = default;
 };
 
+// Of feed-forward networks. kGelu is the tanh form, kGeluErf the exact one.
+enum class Activation : uint8_t { kSilu, kGelu, kGeluErf, kRelu };
+
+// Mixture of experts: which layers have one, its sizes, and how its router chooses (RouteAttrs of
+// graph/ops/attrs.h).
+struct ExpertConfig {
+  int64_t count = 0;  // experts of a layer; 0: the model has none
+  int64_t used = 0;   // experts that each token is sent to
+  int64_t ffn_size = 0;
+  int64_t shared_ffn_size = 0;  // of the experts that every token goes through, together
+  bool sigmoid = false;         // scores
+  bool normalized = false;      // the chosen weights add up to 1
+  float scale = 1.0F;
+  int64_t groups = 1;
+  int64_t used_groups = 1;
+  int64_t group_best = 1;
+  std::vector<bool> dense_layers;  // layers with a plain feed-forward network; empty: none
+
+  bool operator==(const ExpertConfig&) const = default;
+};
+
+// Latent attention (DeepSeek-V2, arXiv 2405.04434): queries, and keys with values, go through a
+// narrow latent; a head's query and key have a part with and a part without positions.
+struct LatentConfig {
+  int64_t query_rank = 0;  // 0: queries have no latent
+  int64_t kv_rank = 0;
+  int64_t plain_dim = 0;   // of a head's key, without positions
+  int64_t rotary_dim = 0;  // of a head's key, rotated; one for all heads
+  int64_t value_dim = 0;
+};
+
+// What texts become in an encoder (BERT).
+enum class Pooling : uint8_t { kNone, kMean, kFirst, kLast };
+
 struct ModelConfig {
   std::string architecture;  // GGUF's name: "llama", "qwen2", "gemma3", "phi3", ...
   std::string name;          // for people
@@ -53,7 +87,17 @@ struct ModelConfig {
   float embedding_scale = 1.0F;
   float residual_scale = 1.0F;
   float logit_scale = 1.0F;
+  ExpertConfig experts;
+  LatentConfig latent;
+  Activation activation = Activation::kSilu;
+  bool parallel_residual = false;  // GPT-NeoX: both sublayers read the same input
+  Pooling pooling = Pooling::kNone;
 };
+
+inline bool HasExperts(const ModelConfig& config, int64_t layer) {
+  const std::vector<bool>& dense = config.experts.dense_layers;
+  return config.experts.count > 0 && (dense.empty() || !dense[static_cast<size_t>(layer)]);
+}
 
 // Tokens that the layer sees, itself included; 0: all.
 inline int64_t LayerWindow(const ModelConfig& config, int64_t layer) {

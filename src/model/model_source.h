@@ -23,9 +23,18 @@
 
 namespace tenon {
 
+// Where bytes are: in a file as they stand, or in memory because they had to be converted.
+enum class TensorStorage : uint8_t { kFile, kBuffer };
+
+// One of the equal pieces along the outermost dimension of a tensor that lies in pieces.
+struct TensorPiece {
+  TensorStorage storage = TensorStorage::kFile;
+  uint32_t file = 0;    // index into ModelSource::files, or ::buffers
+  uint64_t offset = 0;  // of its first byte there
+};
+
 struct TensorInfo {
-  // Where the bytes are: in a file as they stand, or in memory because they had to be converted.
-  enum class Storage : uint8_t { kFile, kBuffer };
+  using Storage = TensorStorage;
 
   std::string name;
   DType dtype = DType::kF32;
@@ -34,6 +43,8 @@ struct TensorInfo {
   uint64_t offset = 0;         // of its first byte there
   uint64_t bytes = 0;
   Storage storage = Storage::kFile;
+  // Not empty: the tensor is these (a layer's experts); file, offset and storage mean nothing.
+  std::vector<TensorPiece> pieces;
 
   // Values in a row (the innermost dimension) and number of rows (all the others).
   int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
@@ -67,12 +78,14 @@ struct ModelSource {
     auto found = by_name.find(name);
     return found == by_name.end() ? nullptr : &tensors[found->second];
   }
+  // All of the tensor's bytes; none when it lies in pieces.
   std::span<const std::byte> Bytes(const TensorInfo& tensor) const {
-    const std::span<const std::byte> all = tensor.storage == TensorInfo::Storage::kFile
-                                               ? files[tensor.file].bytes()
-                                               : buffers[tensor.file].bytes();
-    return all.subspan(tensor.offset, tensor.bytes);
+    return tensor.pieces.empty() ? BytesAt(tensor, 0, tensor.bytes) : std::span<const std::byte>();
   }
+  // `count` of the tensor's bytes from `offset` on. REQUIRES: inside the tensor, and inside one of
+  // its pieces if it lies in pieces.
+  std::span<const std::byte> BytesAt(const TensorInfo& tensor, uint64_t offset,
+                                     uint64_t count) const;
   // Copies out.size() of the tensor's bytes, from `offset` on. REQUIRES: inside the tensor.
   Status ReadAt(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const;
   // These bytes of the tensor will not be read again soon. REQUIRES: inside the tensor.

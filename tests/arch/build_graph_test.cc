@@ -37,7 +37,7 @@ TEST(BuildGraphTest, UnknownArchitectureListsTheKnownOnes) {
       SourceOf("llama", [](ModelSource& s) { s.config.architecture = "mamba"; });
   const std::string error = ErrorOf(source, ErrorCode::kUnsupported);
   EXPECT_THAT(error, HasSubstr("'mamba'"));
-  EXPECT_THAT(error, HasSubstr("llama, qwen2, qwen3, gemma2, gemma3, phi3, granite"));
+  EXPECT_THAT(error, HasSubstr("llama, qwen2, qwen3, gemma2, gemma3, phi3, granite, mixtral"));
 }
 
 struct TensorOf {
@@ -78,7 +78,11 @@ INSTANTIATE_TEST_SUITE_P(Architectures, NeededTensorTest,
                                            TensorOf{"qwen3", "blk.0.attn_q_norm.weight"},
                                            TensorOf{"qwen3", "blk.1.attn_k_norm.weight"},
                                            TensorOf{"gemma3", "blk.6.post_attention_norm.weight"},
-                                           TensorOf{"gemma3", "blk.2.post_ffw_norm.weight"}));
+                                           TensorOf{"gemma3", "blk.2.post_ffw_norm.weight"},
+                                           TensorOf{"mixtral", "blk.1.ffn_gate_inp.weight"},
+                                           TensorOf{"qwen2moe", "blk.0.ffn_up_shexp.weight"},
+                                           TensorOf{"qwen3moe", "blk.0.attn_q_norm.weight"},
+                                           TensorOf{"olmoe", "blk.1.attn_k_norm.weight"}));
 
 // Tensors that may be absent are checked where they are present.
 class OptionalTensorTest : public ::testing::TestWithParam<TensorOf> {};

@@ -64,11 +64,12 @@ INSTANTIATE_TEST_SUITE_P(Architectures, ArchGoldenTest,
                          ::testing::Values("llama", "llama_bias_tied", "mistral_window",
                                            "llama_linear", "llama_llama3", "llama_yarn", "qwen2",
                                            "qwen2_yarn", "qwen3", "gemma2", "gemma3", "gemma3_27b",
-                                           "phi3", "phi3_window", "granite"),
+                                           "phi3", "phi3_window", "granite", "mixtral",
+                                           "mixtral_window", "qwen2moe", "qwen3moe", "olmoe"),
                          [](const auto& tiny) { return tiny.param; });
 
 TEST(ArchGoldenFileTest, EveryCaseIsInTheList) {
-  EXPECT_EQ(ReadTinyCases().size(), 15U);
+  EXPECT_EQ(ReadTinyCases().size(), 20U);
 }
 
 // One thing that an implementation could get wrong.
@@ -109,6 +110,18 @@ const Mistake kMistakes[] = {
     {"residual_factor", "granite", [](ModelSource& s) { s.config.residual_scale = 1.0F; }},
     {"attention_factor", "granite", [](ModelSource& s) { s.config.attention_scale = 0.0F; }},
     {"logit_factor", "granite", [](ModelSource& s) { s.config.logit_scale = 1.0F; }},
+    {"one_expert_fewer", "mixtral", [](ModelSource& s) { s.config.experts.used = 1; }},
+    {"weights_without_sum_of_1", "mixtral",
+     [](ModelSource& s) { s.config.experts.normalized = false; }},
+    {"weights_with_sum_of_1", "qwen2moe",
+     [](ModelSource& s) { s.config.experts.normalized = true; }},
+    {"no_shared_expert", "qwen2moe", [](ModelSource& s) { s.config.experts.shared_ffn_size = 0; }},
+    {"shared_expert_not_gated", "qwen2moe",
+     [](ModelSource& s) { s.by_name.erase("blk.1.ffn_gate_inp_shexp.weight"); }},
+    {"weights_without_sum_of_1", "qwen3moe",
+     [](ModelSource& s) { s.config.experts.normalized = false; }},
+    {"sigmoid", "qwen3moe", [](ModelSource& s) { s.config.experts.sigmoid = true; }},
+    {"one_expert_more", "olmoe", [](ModelSource& s) { s.config.experts.used = 4; }},
     {"scale_by_head_dim", "gemma3_27b",
      [](ModelSource& s) { s.config.attention_scale = 1.0F / std::sqrt(32.0F); }},
 };

@@ -13,24 +13,44 @@ namespace {
 
 using nlohmann::json;
 
-const std::map<std::string, std::string> kLayerNames = {{"attn_q", "self_attn.q_proj"},
-                                                        {"attn_k", "self_attn.k_proj"},
-                                                        {"attn_v", "self_attn.v_proj"},
-                                                        {"attn_output", "self_attn.o_proj"},
-                                                        {"attn_q_norm", "self_attn.q_norm"},
-                                                        {"attn_k_norm", "self_attn.k_norm"},
-                                                        {"ffn_gate", "mlp.gate_proj"},
-                                                        {"ffn_up", "mlp.up_proj"},
-                                                        {"ffn_down", "mlp.down_proj"},
-                                                        {"attn_norm", "input_layernorm"},
-                                                        {"ffn_norm", "post_attention_layernorm"},
-                                                        {"attn_qkv", "self_attn.qkv_proj"}};
+const std::map<std::string, std::string> kLayerNames = {
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"attn_norm", "input_layernorm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"}};
+// Of "blk.N.<part>.<expert>".
+const std::map<std::string, std::string> kExpertNames = {
+    {"ffn_gate", "gate_proj"}, {"ffn_up", "up_proj"}, {"ffn_down", "down_proj"}};
+const std::map<std::string, std::string> kMixtralNames = {
+    {"ffn_gate", "w1"}, {"ffn_up", "w3"}, {"ffn_down", "w2"}};
 const std::map<std::string, std::string> kGemmaNames = {
     {"post_attention_norm", "post_attention_layernorm"},
     {"ffn_norm", "pre_feedforward_layernorm"},
     {"post_ffw_norm", "post_feedforward_layernorm"}};
 const std::map<std::string, std::string> kTopNames = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+
+// "ffn_gate.3" of a layer.
+std::string HfExpertName(const std::string& part, const std::string& arch) {
+  const size_t dot = part.find('.');
+  const std::string name = part.substr(0, dot);
+  const bool mixtral = arch == "mixtral";
+  return fmt::format("{}.experts.{}.{}", mixtral ? "block_sparse_moe" : "mlp", part.substr(dot + 1),
+                     mixtral ? kMixtralNames.at(name) : kExpertNames.at(name));
+}
 
 std::string HfName(const std::string& gguf, const std::string& arch) {
   const size_t dot = gguf.rfind('.');
@@ -43,6 +63,11 @@ std::string HfName(const std::string& gguf, const std::string& arch) {
   // Both formats call Phi-3's gate and up one thing, but not the same.
   if (arch == "phi3" && part == "ffn_up")
     return fmt::format("model.layers.{}.mlp.gate_up_proj{}", stem.substr(4, layer_end - 4), kind);
+  if (part.find('.') != std::string::npos || (arch == "mixtral" && part == "ffn_gate_inp")) {
+    return fmt::format("model.layers.{}.{}{}", stem.substr(4, layer_end - 4),
+                       part == "ffn_gate_inp" ? "block_sparse_moe.gate" : HfExpertName(part, arch),
+                       kind);
+  }
   const bool gemma = arch.starts_with("gemma") && kGemmaNames.contains(part);
   return fmt::format("model.layers.{}.{}{}", stem.substr(4, layer_end - 4),
                      gemma ? kGemmaNames.at(part) : kLayerNames.at(part), kind);
@@ -71,7 +96,7 @@ std::string ValuesAs(const std::string& dtype, const std::vector<float>& values)
 std::vector<RawTensor> RawTensors(const TinyCase& tiny, const TinyDirectoryOptions& options) {
   const std::string& dtype = options.dtype;
   std::vector<RawTensor> raw;
-  for (TinyTensor tensor : TinyHfTensors(tiny)) {
+  for (TinyTensor tensor : SplitExperts(TinyHfTensors(tiny))) {
     // 1 plus a value is not exact in 16 bits.
     const std::string type = tensor.shape.size() == 1 && dtype == "F16" ? "F32" : dtype;
     if (options.values == TinyDirectoryOptions::Values::kRounded) {
@@ -144,10 +169,26 @@ void SetWindow(const TinyCase& tiny, TinyDirectoryOptions::Transformers version,
 }
 
 const std::map<std::string, std::string> kArchitectures = {
-    {"llama", "LlamaForCausalLM"},    {"qwen2", "Qwen2ForCausalLM"},
-    {"qwen3", "Qwen3ForCausalLM"},    {"gemma2", "Gemma2ForCausalLM"},
-    {"gemma3", "Gemma3ForCausalLM"},  {"phi3", "Phi3ForCausalLM"},
-    {"granite", "GraniteForCausalLM"}};
+    {"llama", "LlamaForCausalLM"},       {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"},       {"gemma2", "Gemma2ForCausalLM"},
+    {"gemma3", "Gemma3ForCausalLM"},     {"phi3", "Phi3ForCausalLM"},
+    {"granite", "GraniteForCausalLM"},   {"mixtral", "MixtralForCausalLM"},
+    {"qwen2moe", "Qwen2MoeForCausalLM"}, {"qwen3moe", "Qwen3MoeForCausalLM"},
+    {"olmoe", "OlmoeForCausalLM"}};
+
+void SetExperts(const TinyCase& tiny, json& config) {
+  if (!tiny.Has("experts"))
+    return;
+  const std::string arch = tiny.Text("arch");
+  config[arch == "mixtral" ? "num_local_experts" : "num_experts"] = tiny.Int("experts");
+  config["num_experts_per_tok"] = tiny.Int("used");
+  if (arch == "qwen2moe" || arch == "qwen3moe")
+    config["moe_intermediate_size"] = tiny.Int("expert_ffn");
+  if (tiny.Has("shared_ffn"))
+    config["shared_expert_intermediate_size"] = tiny.Int("shared_ffn");
+  if (tiny.Has("normalized"))
+    config["norm_topk_prob"] = tiny.Int("normalized") != 0;
+}
 
 json ConfigOf(const TinyCase& tiny, TinyDirectoryOptions::Transformers version) {
   const std::string arch = tiny.Text("arch");
@@ -173,6 +214,7 @@ json ConfigOf(const TinyCase& tiny, TinyDirectoryOptions::Transformers version) 
     if (tiny.Has(setting))
       config[key] = tiny.Float(setting);
   }
+  SetExperts(tiny, config);
   config["tie_word_embeddings"] = tiny.Int("tied") != 0;
   if (tiny.Has("linear_bias"))
     config["attention_bias"] = config["mlp_bias"] = true;

@@ -7,6 +7,8 @@
 #include <numbers>
 #include <sstream>
 
+#include "quant/quantize.h"
+
 namespace tenon::testing {
 namespace {
 
@@ -87,6 +89,11 @@ class TensorList {
   void Matrix(const std::string& name, int64_t rows, int64_t columns) {
     tensors.push_back({name, {rows, columns}, MadeValues(name, rows * columns, 0.0F)});
   }
+  void Stack(const std::string& name, int64_t rows, int64_t columns) {
+    const int64_t experts = tiny_.Int("experts");
+    tensors.push_back(
+        {name, {experts, rows, columns}, MadeValues(name, experts * rows * columns, 0.0F)});
+  }
   enum class Bias : uint8_t { kNo, kYes };
   void Linear(const std::string& name, int64_t rows, int64_t columns, Bias bias) {
     Matrix(name + ".weight", rows, columns);
@@ -100,6 +107,7 @@ class TensorList {
  private:
   void AttentionTensors(const std::string& block);
   void FeedForwardTensors(const std::string& block);
+  void ExpertTensors(const std::string& block);
 
   const TinyCase& tiny_;
   std::string arch_;
@@ -112,7 +120,7 @@ void TensorList::AttentionTensors(const std::string& block) {
   const int64_t q_rows = tiny_.Int("heads") * head_dim;
   const int64_t kv_rows = tiny_.Int("kv_heads") * head_dim;
   const Bias all = tiny_.Has("linear_bias") ? Bias::kYes : Bias::kNo;
-  const Bias qkv = arch_ == "qwen2" ? Bias::kYes : all;
+  const Bias qkv = arch_ == "qwen2" || arch_ == "qwen2moe" ? Bias::kYes : all;
   // Phi-3's three are one matrix.
   if (arch_ == "phi3") {
     Matrix(block + "attn_qkv.weight", q_rows + 2 * kv_rows, hidden);
@@ -122,7 +130,8 @@ void TensorList::AttentionTensors(const std::string& block) {
   const size_t first = tensors.size();
   Linear(block + "attn_q", q_rows, hidden, qkv);
   Linear(block + "attn_k", kv_rows, hidden, qkv);
-  if (layout_ == TinyLayout::kGguf && (arch_ == "llama" || arch_ == "granite")) {
+  if (layout_ == TinyLayout::kGguf &&
+      (arch_ == "llama" || arch_ == "granite" || arch_ == "mixtral")) {
     for (size_t i = first; i < tensors.size(); ++i) {
       const int64_t columns = tensors[i].shape.size() == 2 ? hidden : 1;
       tensors[i].values = Interleaved(tensors[i].values, head_dim, columns);
@@ -130,10 +139,30 @@ void TensorList::AttentionTensors(const std::string& block) {
   }
   Linear(block + "attn_v", kv_rows, hidden, qkv);
   Linear(block + "attn_output", hidden, q_rows, all);
-  if (arch_ == "qwen3" || arch_ == "gemma3") {
+  if (arch_ == "qwen3" || arch_ == "gemma3" || arch_ == "qwen3moe") {
     Norm(block + "attn_q_norm.weight", head_dim);
     Norm(block + "attn_k_norm.weight", head_dim);
   }
+  if (arch_ == "olmoe") {
+    Norm(block + "attn_q_norm.weight", q_rows);
+    Norm(block + "attn_k_norm.weight", kv_rows);
+  }
+}
+
+void TensorList::ExpertTensors(const std::string& block) {
+  const int64_t hidden = tiny_.Int("hidden");
+  const int64_t ffn = tiny_.Int("expert_ffn");
+  Matrix(block + "ffn_gate_inp.weight", tiny_.Int("experts"), hidden);
+  Stack(block + "ffn_gate_exps.weight", ffn, hidden);
+  Stack(block + "ffn_up_exps.weight", ffn, hidden);
+  Stack(block + "ffn_down_exps.weight", hidden, ffn);
+  if (!tiny_.Has("shared_ffn"))
+    return;
+  const int64_t shared = tiny_.Int("shared_ffn");
+  Matrix(block + "ffn_gate_inp_shexp.weight", 1, hidden);
+  Matrix(block + "ffn_gate_shexp.weight", shared, hidden);
+  Matrix(block + "ffn_up_shexp.weight", shared, hidden);
+  Matrix(block + "ffn_down_shexp.weight", hidden, shared);
 }
 
 void TensorList::FeedForwardTensors(const std::string& block) {
@@ -155,7 +184,10 @@ void TensorList::Block(int64_t layer) {
   Norm(block + "attn_norm.weight", hidden);
   AttentionTensors(block);
   Norm(block + "ffn_norm.weight", hidden);
-  FeedForwardTensors(block);
+  if (tiny_.Has("experts"))
+    ExpertTensors(block);
+  else
+    FeedForwardTensors(block);
   if (IsGemma(arch_)) {
     Norm(block + "post_attention_norm.weight", hidden);
     Norm(block + "post_ffw_norm.weight", hidden);
@@ -173,6 +205,10 @@ void SetSizes(const TinyCase& tiny, const std::string& arch, GgufWriter& writer)
       {"attention.key_length", "head_dim"},
       {"attention.value_length", "head_dim"},
       {"attention.sliding_window", "window"},
+      {"expert_count", "experts"},
+      {"expert_used_count", "used"},
+      {"expert_feed_forward_length", "expert_ffn"},
+      {"expert_shared_feed_forward_length", "shared_ffn"},
   };
   for (const auto& [key, setting] : sizes) {
     if (tiny.Has(setting))
@@ -273,17 +309,71 @@ std::vector<TinyTensor> TinyHfTensors(const TinyCase& tiny) {
   return MadeTensors(tiny, TinyLayout::kHf);
 }
 
-Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors) {
-  const std::string arch = tiny.Text("arch");
+std::vector<TinyTensor> SplitExperts(const std::vector<TinyTensor>& tensors) {
+  std::vector<TinyTensor> split;
+  for (const TinyTensor& tensor : tensors) {
+    const size_t suffix = tensor.name.find("_exps.weight");
+    if (suffix == std::string::npos) {
+      split.push_back(tensor);
+      continue;
+    }
+    const auto size = static_cast<int64_t>(tensor.values.size()) / tensor.shape[0];
+    for (int64_t expert = 0; expert < tensor.shape[0]; ++expert) {
+      const auto begin = tensor.values.begin() + expert * size;
+      split.push_back({fmt::format("{}.{}.weight", tensor.name.substr(0, suffix), expert),
+                       {tensor.shape[1], tensor.shape[2]},
+                       {begin, begin + size}});
+    }
+  }
+  return split;
+}
+
+namespace {
+
+uint32_t GgmlTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 1;
+    case DType::kQ4_0:
+      return 2;
+    case DType::kQ8_0:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+Bytes Encoded(const TinyTensor& tensor, DType dtype) {
+  const auto columns = static_cast<size_t>(tensor.shape.back());
+  const auto row_bytes = static_cast<size_t>(DTypeRowBytes(dtype, tensor.shape.back()));
+  Bytes bytes(tensor.values.size() / columns * row_bytes);
+  for (size_t row = 0; row < tensor.values.size() / columns; ++row) {
+    QuantizeRow(dtype, std::span(tensor.values).subspan(row * columns, columns),
+                std::span(bytes).subspan(row * row_bytes, row_bytes));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors, DType matrices) {
+  // GGUF has no name for Mixtral.
+  const std::string arch = tiny.Text("arch") == "mixtral" ? "llama" : tiny.Text("arch");
   GgufWriter writer;
   writer.Set("general.architecture", arch.c_str()).Set("general.name", tiny.name.c_str());
   SetSizes(tiny, arch, writer);
   SetRope(tiny, arch, writer);
   Bytes data;
   for (const TinyTensor& tensor : tensors) {
-    const uint64_t bytes = tensor.values.size() * sizeof(float);
-    writer.Add({tensor.name, {tensor.shape.rbegin(), tensor.shape.rend()}, 0, bytes});
-    PutRaw(data, tensor.values.data(), bytes);
+    const bool plain =
+        tensor.shape.size() == 1 || tensor.name.find("ffn_gate_inp") != std::string::npos;
+    const DType dtype = plain ? DType::kF32 : matrices;
+    const Bytes bytes = Encoded(tensor, dtype);
+    writer.Add({tensor.name,
+                {tensor.shape.rbegin(), tensor.shape.rend()},
+                GgmlTypeOf(dtype),
+                bytes.size()});
+    PutRaw(data, bytes.data(), bytes.size());
     data.resize((data.size() + writer.alignment - 1) / writer.alignment * writer.alignment);
   }
   // The writer's data section, made-up bytes of the same layout, is the end of the file.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gguf/gguf_writer.h"
+#include "tensor/dtype.h"
 
 namespace tenon::testing {
 
@@ -47,6 +48,12 @@ std::vector<TinyTensor> TinyTensors(const TinyCase& tiny);
 // Gemma's norm weights without their 1, no tensor of scaling.
 std::vector<TinyTensor> TinyHfTensors(const TinyCase& tiny);
 
-Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors);
+// With each expert a tensor of its own, "blk.N.ffn_gate.E.weight", as old GGUF files and
+// directories have them.
+std::vector<TinyTensor> SplitExperts(const std::vector<TinyTensor>& tensors);
+
+// Matrices but the routers' are stored as `matrices`, one of F32, F16, Q4_0 and Q8_0.
+Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors,
+               DType matrices = DType::kF32);
 
 }  // namespace tenon::testing

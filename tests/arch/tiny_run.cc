@@ -12,14 +12,14 @@
 namespace tenon::testing {
 
 Result<TinyRun> LoadTiny(const ModelSource& source, const WeightSource& weights,
-                         OptimizeLevel level) {
+                         OptimizeLevel level, ActivationMode activations) {
   TinyRun run;
   RunnerOptions options;
   options.plan.max_tokens = 64;
   options.plan.max_outputs = 64;
   options.plan.kv_type = KvType::kF32;
   options.passes.level = level;
-  options.passes.activations = ActivationMode::kFloat;
+  options.passes.activations = activations;
   options.kv_tokens = 64;
   TENON_ASSIGN_OR_RETURN(const KernelSet kernels, ResolveKernelSetFromEnvironment());
   TENON_ASSIGN_OR_RETURN(Graph graph, BuildGraph(source));

@@ -21,7 +21,7 @@ struct TinyRun {
 };
 
 Result<TinyRun> LoadTiny(const ModelSource& source, const WeightSource& weights,
-                         OptimizeLevel level);
+                         OptimizeLevel level, ActivationMode activations = ActivationMode::kFloat);
 
 // Logits of all tokens, [tokens, vocab]: the first `prompt` in one step, the others one by one.
 std::vector<float> RunTokens(ModelRunner& runner, std::span<const int32_t> tokens, size_t prompt);

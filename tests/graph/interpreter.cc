@@ -254,6 +254,95 @@ class Interpreter {
       result.at(query.token, query.head * dim + d) /= sum;
   }
 
+  // Indices of the `count` largest of `values`, the first of equals.
+  static std::vector<size_t> Largest(const std::vector<double>& values, int64_t count) {
+    std::vector<size_t> order(values.size());
+    for (size_t i = 0; i < order.size(); ++i)
+      order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return values[a] > values[b]; });
+    order.resize(static_cast<size_t>(count));
+    return order;
+  }
+
+  static std::vector<double> RouteRow(const RouteAttrs& attrs, std::vector<double> scores,
+                                      const Matrix* bias) {
+    double sum = 0;
+    for (double& score : scores) {
+      score = attrs.sigmoid ? 1 / (1 + std::exp(-score)) : std::exp(score);
+      sum += score;
+    }
+    for (double& score : scores)
+      score /= attrs.sigmoid ? 1 : sum;
+    std::vector<double> choice = scores;
+    for (size_t i = 0; bias != nullptr && i < choice.size(); ++i)
+      choice[i] += bias->data[i];
+    const size_t size = choice.size() / static_cast<size_t>(attrs.groups);
+    std::vector<double> groups;
+    for (size_t begin = 0; begin < choice.size(); begin += size) {
+      const std::vector<double> group(&choice[begin], &choice[begin] + size);
+      groups.push_back(0);
+      for (const size_t i : Largest(group, attrs.group_best))
+        groups.back() += group[i];
+    }
+    const std::vector<size_t> kept = Largest(groups, attrs.used_groups);
+    for (size_t i = 0; i < choice.size(); ++i) {
+      if (std::count(kept.begin(), kept.end(), i / size) == 0)
+        choice[i] = -1e300;
+    }
+    std::vector<double> result(scores.size(), 0.0);
+    double chosen = 0;
+    for (const size_t i : Largest(choice, attrs.used))
+      chosen += result[i] = scores[i];
+    for (double& weight : result)
+      weight *= static_cast<double>(attrs.scale) / (attrs.normalized ? chosen : 1);
+    return result;
+  }
+
+  void Eval(const Op& op, const RouteAttrs& attrs) {
+    Matrix result = In(op, 0);
+    for (int64_t r = 0; r < result.rows; ++r) {
+      std::vector<double> row;
+      for (int64_t c = 0; c < result.columns; ++c)
+        row.push_back(result.at(r, c));
+      row = RouteRow(attrs, row, op.inputs.size() > 1 ? &In(op, 1) : nullptr);
+      for (int64_t c = 0; c < result.columns; ++c)
+        result.at(r, c) = row[static_cast<size_t>(c)];
+    }
+    Out(op) = std::move(result);
+  }
+
+  // All experts for all tokens, then weighted: 0 for those that the router did not choose.
+  void Eval(const Op& op, const ExpertsAttrs& attrs) {
+    Matrix gate = Product(In(op, 0), In(op, 2));
+    const Matrix up = Product(In(op, 0), In(op, 3));
+    for (size_t i = 0; i < gate.data.size(); ++i) {
+      const double x = gate.data[i];
+      gate.data[i] = (attrs.activation == Epilogue::kGeluMul ? Gelu(x) : Silu(x)) * up.data[i];
+    }
+    const int64_t middle = gate.columns / attrs.experts;
+    Matrix result = Zeros(In(op, 0).rows, In(op, 0).columns);
+    for (int64_t r = 0; r < result.rows; ++r) {
+      for (int64_t c = 0; c < result.columns; ++c) {
+        for (int64_t i = 0; i < gate.columns; ++i) {
+          const int64_t expert = i / middle;
+          result.at(r, c) += In(op, 1).at(r, expert) * gate.at(r, i) *
+                             In(op, 4).at(expert * result.columns + c, i % middle);
+        }
+      }
+    }
+    Out(op) = std::move(result);
+  }
+
+  void Eval(const Op& op, const GateRowsAttrs&) {
+    Matrix result = In(op, 0);
+    for (int64_t r = 0; r < result.rows; ++r) {
+      for (int64_t c = 0; c < result.columns; ++c)
+        result.at(r, c) /= 1 + std::exp(-In(op, 1).at(r, 0));
+    }
+    Out(op) = std::move(result);
+  }
+
   const Graph& graph_;
   InterpreterOptions options_;
   std::vector<Matrix> values_;

@@ -64,8 +64,8 @@ class Generator {
     return (*outputs)[0];
   }
   std::string NewName() { return fmt::format("w{}", next_weight_++); }
-  ValueId NewMatrix(int64_t rows, DType dtype) {
-    return graph_.AddWeight(NewName(), dtype, {{Symbol::kNone, rows}, {Symbol::kNone, kColumns}});
+  ValueId NewMatrix(int64_t rows, DType dtype, int64_t columns = kColumns) {
+    return graph_.AddWeight(NewName(), dtype, {{Symbol::kNone, rows}, {Symbol::kNone, columns}});
   }
   ValueId NewVector(int64_t size) {
     return graph_.AddWeight(NewName(), DType::kF32, {{Symbol::kNone, size}});
@@ -93,7 +93,7 @@ class Generator {
   }
 
   void Step() {
-    switch (Pick(8)) {
+    switch (Pick(9)) {
       case 0:
         return pool_.push_back(Norm(Any()));
       case 1:
@@ -107,6 +107,8 @@ class Generator {
         return Residual();
       case 5:
         return FeedForward();
+      case 6:
+        return Experts();
       default:
         return Attention();
     }
@@ -141,6 +143,30 @@ class Generator {
     const ValueId product =
         Chance(2) ? Make(MulAttrs{}, {activated, up}) : Make(MulAttrs{}, {up, activated});
     pool_.push_back(Linear(Leak(product), kColumns));
+  }
+
+  void Experts() {
+    constexpr int64_t kExperts = 4;
+    const ValueId x = Norm(Any());
+    RouteAttrs route;
+    route.used = 1 + Pick(2);
+    route.sigmoid = Chance(2);
+    route.normalized = Chance(2);
+    route.scale = Factor();
+    route.groups = Chance(2) ? 2 : 1;
+    std::vector<ValueId> logits = {Linear(x, kExperts)};
+    if (Chance(2))
+      logits.push_back(NewVector(kExperts));
+    const ValueId weights = Make(route, std::move(logits));
+    const DType dtype = Chance(2) ? DType::kQ8_0 : DType::kF16;
+    const ValueId gate = NewMatrix(kExperts * kColumns, dtype);
+    const ValueId up = NewMatrix(kExperts * kColumns, dtype);
+    ValueId mixed = Make(
+        ExpertsAttrs{kExperts, route.used, Chance(2) ? Epilogue::kSiluMul : Epilogue::kGeluMul},
+        {x, weights, gate, up, NewMatrix(kExperts * kColumns, RandomDType())});
+    if (Chance(2))
+      mixed = Make(GateRowsAttrs{}, {Leak(mixed), Linear(x, 1)});
+    pool_.push_back(mixed);
   }
 
   ValueId MaybeScale(ValueId x) { return Chance(2) ? Make(ScaleAttrs{Factor()}, {x}) : x; }

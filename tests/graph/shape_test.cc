@@ -22,7 +22,7 @@ constexpr const char* kDeclarations =
     "%8: f32[32,N] = input  # symbolic columns\n"
     "@table: f32[100,32]\n@w: f32[8,32]\n@q: q8_0[8,32]\n@other: f32[9,32]\n@wide: f32[8,64]\n"
     "@ragged: q8_0[8,24]\n@norm: f32[32]\n@half: f16[32]\n@bias: f32[8]\n@freqs: f32[4]\n"
-    "@ints: i32[8,32]\n";
+    "@ints: i32[8,32]\n@stack: f32[64,32]\n@qstack: q8_0[64,32]\n";
 
 struct Refused {
   const char* op;       // with inputs and attributes
@@ -38,6 +38,35 @@ TEST_P(ShapeErrorTest, NamesInputFoundAndExpected) {
   ASSERT_FALSE(graph.ok());
   EXPECT_THAT(graph.error().message, testing::HasSubstr(GetParam().message));
 }
+
+// @q and @other stand for 2 experts of 4 rows and 3 of 3; @norm for too long a bias.
+INSTANTIATE_TEST_SUITE_P(
+    Experts, ShapeErrorTest,
+    testing::Values(
+        Refused{"route(%3) {used=0}", "used is 0, expected 1 to the 16 experts"},
+        Refused{"route(%3) {used=17}", "used is 17, expected 1 to the 16 experts"},
+        Refused{"route(%3) {used=2, groups=3}", "groups is 3, expected a divisor of the 16"},
+        Refused{"route(%3) {used=2, groups=4, used_groups=5}", "used_groups is 5, expected 1 to"},
+        Refused{"route(%3) {used=5, groups=4}", "used is 5, expected 1 to the 4 experts"},
+        Refused{"route(%3) {used=2, groups=4, group_best=5}", "group_best is 5, expected 1 to"},
+        Refused{"route(%3, @norm) {used=2}", "input 1 (norm) is f32[32], expected f32[16]"},
+        Refused{"route(%3) {used=2, scale=inf}", "scale is inf, expected a finite number"},
+        Refused{"experts(%2, %3, @w, @w, @w) {experts=0, used=1}", "experts is 0, expected"},
+        Refused{"experts(%2, %3, @w, @w, @w) {experts=16, used=17}", "used is 17, expected"},
+        Refused{"experts(%2, %3, @w, @w, @w) {experts=16, used=1}",
+                "input 2 (w) is f32[8,32], expected equal rows for each of 16 experts"},
+        Refused{"experts(%2, %3, @w, @w, @w) {experts=8, used=1}",
+                "input 1 (narrow) is f32[N,16], expected f32[N,8]"},
+        Refused{"experts(%2, %2, @half, @w, @w) {experts=32, used=1}", "expected a matrix"},
+        Refused{"experts(%2, %2, @stack, @w, @w) {experts=32, used=1}",
+                "input 3 (w) is f32[8,32], expected [64,32]"},
+        Refused{"experts(%2, %2, @stack, @stack, @w) {experts=32, used=1}",
+                "input 4 (w) is f32[8,32], expected [1024,2]"},
+        Refused{"experts(%2, %2, @stack, @qstack, @w) {experts=32, used=1}",
+                "expected quantized or float, as input 2 is"},
+        Refused{"experts(%2, %2, @stack, @stack, @w) {experts=32, used=1, activation=none}",
+                "activation is 0, expected silu_mul or gelu_mul"},
+        Refused{"gate_rows(%2, %3)", "input 1 (narrow) is f32[N,16], expected f32[N,1]"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Simple, ShapeErrorTest,

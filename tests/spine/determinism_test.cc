@@ -116,10 +116,12 @@ TEST_P(DeterminismTest, PassesDoNotChangeTokens) {
 }
 
 std::string ModelLabel(const testing::TestParamInfo<const char*>& parameter) {
-  return std::string(parameter.param) == kGemma ? "Gemma3" : "SmolLM2";
+  const std::string_view name = parameter.param;
+  return name == kGemma ? "Gemma3" : name == kSmolMoe ? "SmolMoE" : "SmolLM2";
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DeterminismTest, testing::Values(kSmolLm, kGemma), ModelLabel);
+INSTANTIATE_TEST_SUITE_P(Models, DeterminismTest, testing::Values(kSmolLm, kGemma, kSmolMoe),
+                         ModelLabel);
 
 }  // namespace
 }  // namespace tenon

@@ -134,7 +134,10 @@ std::string CaseName(const testing::TestParamInfo<FullGoldenCase>& parameter) {
   const FullGoldenCase& entry = parameter.param;
   if (std::string_view(entry.model) == kSmolLmDirectory)
     return "SmolLM2Directory";
-  return std::string(std::string_view(entry.model) == kGemma ? "Gemma3" : "SmolLM2") +
+  const std::string_view name = entry.model;
+  return std::string(name == kGemma     ? "Gemma3"
+                     : name == kSmolMoe ? "SmolMoE"
+                                        : "SmolLM2") +
          (entry.precision == Precision::kReference ? "Reference" : "Fast");
 }
 
@@ -148,6 +151,8 @@ INSTANTIATE_TEST_SUITE_P(
         FullGoldenCase{kGemma, "golden-gemma-3-270m.npz", Precision::kReference, 0.999, 1e-6},
         FullGoldenCase{kSmolLmDirectory, "golden-smollm2-135m-instruct.npz", Precision::kReference,
                        0.999, 1e-6},
+        FullGoldenCase{kSmolMoe, "golden-smolmoe-8x135m.npz", Precision::kReference, 0.999, 1e-6},
+        FullGoldenCase{kSmolMoe, "golden-smolmoe-8x135m.npz", Precision::kFast, 0.99, 1e-4},
         FullGoldenCase{kSmolLm, "golden-smollm2-135m-instruct.npz", Precision::kFast, 0.97, 2e-3},
         FullGoldenCase{kGemma, "golden-gemma-3-270m.npz", Precision::kFast, 0.95, 1e-2}),
     CaseName);

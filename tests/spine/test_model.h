@@ -24,6 +24,9 @@ inline constexpr const char* kGemma = "gemma-3-270m";
 // SmolLM2 as a Hugging Face directory in the store: the GGUF file's values in fp32.
 inline constexpr const char* kSmolLmDirectory = "smollm2-hf";
 
+// SmolLM2 with eight experts a layer, a Hugging Face directory of F16 weights.
+inline constexpr const char* kSmolMoe = "smolmoe-8x135m";
+
 // Null when the model is not in the store.
 inline std::unique_ptr<Model> LoadTestModel(const std::string& name, const LoadOptions& options) {
   auto path = ResolveModel(name);

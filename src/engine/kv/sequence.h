@@ -48,6 +48,8 @@ class Sequence {
 
   int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
   std::span<const int32_t> tokens() const { return tokens_; }
+  const CacheScope& scope() const { return scope_; }
+  PrefixCache prefix_cache() const { return prefix_cache_; }
   // Entry i holds positions 32 i to 32 i + 31. Valid until the next call that isn't const.
   std::span<const BlockIndex> block_table() const { return blocks_; }
 

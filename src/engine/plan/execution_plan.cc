@@ -24,6 +24,12 @@ void AddLinearNames(const Graph& graph, const Op& op, const LinearAttrs& attrs,
   }
 }
 
+void AddExpertNames(const Graph& graph, const Op& op, const ExpertsAttrs& attrs,
+                    WeightStore::Names& names) {
+  for (const size_t input : {2, 3, 4})
+    names.stacks.push_back({graph.value(op.inputs[input]).weight->tensor, attrs.experts});
+}
+
 }  // namespace
 
 WeightStore::Names ExecutionPlan::WeightNames(const Graph& graph) {
@@ -31,7 +37,10 @@ WeightStore::Names ExecutionPlan::WeightNames(const Graph& graph) {
   for (const Op& op : graph.ops()) {
     if (const auto* linear = std::get_if<LinearAttrs>(&op.attrs))
       AddLinearNames(graph, op, *linear, names);
-    else if (std::holds_alternative<RmsNormAttrs>(op.attrs))
+    else if (const auto* experts = std::get_if<ExpertsAttrs>(&op.attrs))
+      AddExpertNames(graph, op, *experts, names);
+    else if (std::holds_alternative<RmsNormAttrs>(op.attrs) ||
+             std::holds_alternative<RouteAttrs>(op.attrs))
       AddName(graph, op, 1, names.vectors);
     else if (std::holds_alternative<RopeAttrs>(op.attrs))
       AddName(graph, op, 2, names.vectors);

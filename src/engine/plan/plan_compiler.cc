@@ -8,7 +8,9 @@
 #include "base/check.h"
 #include "engine/exec/steps/attention_step.h"
 #include "engine/exec/steps/embed_step.h"
+#include "engine/exec/steps/experts_step.h"
 #include "engine/exec/steps/linear_step.h"
+#include "engine/exec/steps/route_step.h"
 #include "engine/exec/steps/row_steps.h"
 
 namespace tenon {
@@ -220,6 +222,33 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const AttentionAttrs&
 PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const SelectRowsAttrs& /*attrs*/) {
   const SelectRowsStep::Args args{Input(op, 0), Output(op, 0)};
   return std::unique_ptr<PlanStep>(std::make_unique<SelectRowsStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const RouteAttrs& attrs) {
+  const float* bias = op.inputs.size() > 1 ? Vector(op, 1).data() : nullptr;
+  const RouteStep::Args args{attrs, bias, Input(op, 0), Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<RouteStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const ExpertsAttrs& attrs) {
+  ExpertsStep::Args args;
+  args.attrs = attrs;
+  args.gate = in_.weights.FindMatrix(WeightName(op, 2));
+  args.up = in_.weights.FindMatrix(WeightName(op, 3));
+  args.down = in_.weights.FindMatrix(WeightName(op, 4));
+  TENON_CHECK(args.gate != nullptr && args.up != nullptr && args.down != nullptr);
+  args.activate =
+      attrs.activation == Epilogue::kGeluMul ? in_.kernels.gelu_mul : in_.kernels.silu_mul;
+  args.quantize = in_.kernels.quantize_row;
+  args.x = Input(op, 0);
+  args.route = Input(op, 1);
+  args.out = Output(op, 0);
+  return std::unique_ptr<PlanStep>(std::make_unique<ExpertsStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const GateRowsAttrs& /*attrs*/) {
+  const GateRowsStep::Args args{in_.kernels.scale, Input(op, 0), Input(op, 1), Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<GateRowsStep>(op.name, args));
 }
 
 }  // namespace tenon

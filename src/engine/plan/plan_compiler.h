@@ -40,6 +40,9 @@ class PlanCompiler {
   StepResult Lower(const Op& op, const RopeAttrs& attrs);
   StepResult Lower(const Op& op, const AttentionAttrs& attrs);
   StepResult Lower(const Op& op, const SelectRowsAttrs& attrs);
+  StepResult Lower(const Op& op, const RouteAttrs& attrs);
+  StepResult Lower(const Op& op, const ExpertsAttrs& attrs);
+  StepResult Lower(const Op& op, const GateRowsAttrs& attrs);
 
   StepResult LowerBinary(const Op& op, BinaryFn function) const;
   StepResult LowerUnary(const Op& op, UnaryFn function) const;

@@ -17,7 +17,8 @@ struct WeightView {
   DType dtype = DType::kF32;
   int64_t rows = 0;
   int64_t columns = 0;
-  std::span<const std::byte> bytes;  // rows * DTypeRowBytes(dtype, columns), mapped
+  // rows * DTypeRowBytes(dtype, columns), mapped; empty when the rows lie in pieces (BytesAt).
+  std::span<const std::byte> bytes;
 };
 
 class WeightSource {
@@ -26,6 +27,14 @@ class WeightSource {
 
   // kNotFound when there is no such weight.
   virtual Result<WeightView> Find(std::string_view name) const = 0;
+
+  // The mapped bytes [offset, offset + count) of a weight. A stack of experts may lie in pieces:
+  // REQUIRES that the bytes are in one of them.
+  virtual Result<std::span<const std::byte>> BytesAt(std::string_view name, uint64_t offset,
+                                                     uint64_t count) const {
+    TENON_ASSIGN_OR_RETURN(const WeightView view, Find(name));
+    return view.bytes.subspan(offset, count);
+  }
 
   // Copies the bytes [offset, offset + out.size()) of a weight, without mapping them in: for rows
   // that are read now and then (token embeddings).

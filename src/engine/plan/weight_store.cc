@@ -23,14 +23,17 @@ Result<WeightStore> WeightStore::Prepare(const WeightSource& source, const Names
   WeightStore store;
   store.mode_ = mode;
   for (const std::string& name : names.matrices)
-    TENON_RETURN_IF_ERROR(store.AddMatrix(source, name, kernels));
+    TENON_RETURN_IF_ERROR(store.AddStack(source, {name, 1}, kernels));
+  for (const Stack& stack : names.stacks)
+    TENON_RETURN_IF_ERROR(store.AddStack(source, stack, kernels));
   for (const std::string& name : names.vectors)
     TENON_RETURN_IF_ERROR(store.AddVector(source, name));
   return store;
 }
 
-Status WeightStore::AddMatrix(const WeightSource& source, const std::string& name,
-                              const KernelSet& kernels) {
+Status WeightStore::AddStack(const WeightSource& source, const Stack& stack,
+                             const KernelSet& kernels) {
+  const std::string& name = stack.name;
   if (matrix_index_.contains(name))
     return {};
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
@@ -38,7 +41,8 @@ Status WeightStore::AddMatrix(const WeightSource& source, const std::string& nam
   matrix.name = name;
   PackedMatrix& packed = matrix.packed;
   packed.kind = mode_ == ActivationMode::kFloat ? PackedKind::kF32 : PackedKindFor(view.dtype);
-  packed.rows = view.rows;
+  packed.count = stack.count;
+  packed.rows = view.rows / stack.count;
   packed.columns = view.columns;
   packed.panel_bytes = PackedPanelBytes(packed.kind, view.columns);
   packed.codebook = CodebookFor(view.dtype);
@@ -46,7 +50,7 @@ Status WeightStore::AddMatrix(const WeightSource& source, const std::string& nam
   if (packed.gemm == nullptr)
     return Unsupported(fmt::format("no kernel takes {} weights", DTypeName(view.dtype)), name);
   matrix.offset = bytes_;
-  bytes_ += AlignUp(packed.panel_bytes * packed.panels());
+  bytes_ += AlignUp(packed.panel_bytes * packed.panels() * packed.count);
   matrix_index_.emplace(name, matrices_.size());
   matrices_.push_back(std::move(matrix));
   return {};
@@ -81,13 +85,23 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool) {
 
 Status WeightStore::PackMatrix(const WeightSource& source, const Matrix& matrix,
                                ThreadPool& pool) const {
+  for (int64_t index = 0; index < matrix.packed.count; ++index)
+    TENON_RETURN_IF_ERROR(PackOne(source, matrix, index, pool));
+  return {};
+}
+
+Status WeightStore::PackOne(const WeightSource& source, const Matrix& matrix, int64_t index,
+                            ThreadPool& pool) const {
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(matrix.name));
   const PackedMatrix& packed = matrix.packed;
   const int64_t row_bytes = DTypeRowBytes(view.dtype, view.columns);
-  std::byte* out = buffer_.data() + matrix.offset;
+  const auto whole = static_cast<uint64_t>(packed.rows * row_bytes);
+  const uint64_t offset = static_cast<uint64_t>(index) * whole;
+  TENON_ASSIGN_OR_RETURN(const auto bytes, source.BytesAt(matrix.name, offset, whole));
+  std::byte* out = buffer_.data() + matrix.offset + index * packed.panels() * packed.panel_bytes;
   auto pack_panel = [&](int64_t panel) {
-    PanelSource rows{view.dtype, view.bytes.data() + panel * kPanelRows * row_bytes,
-                     std::min(kPanelRows, view.rows - panel * kPanelRows), view.columns};
+    PanelSource rows{view.dtype, bytes.data() + panel * kPanelRows * row_bytes,
+                     std::min(kPanelRows, packed.rows - panel * kPanelRows), view.columns};
     const std::span<std::byte> target(out + panel * packed.panel_bytes,
                                       static_cast<size_t>(packed.panel_bytes));
     if (mode_ == ActivationMode::kFloat)
@@ -102,9 +116,9 @@ Status WeightStore::PackMatrix(const WeightSource& source, const Matrix& matrix,
       for (int64_t panel = first + begin; panel < first + end; ++panel)
         pack_panel(panel);
     });
-    const int64_t row_end = std::min(view.rows, (first + count) * kPanelRows);
+    const int64_t row_end = std::min(packed.rows, (first + count) * kPanelRows);
     const int64_t begin_byte = first * kPanelRows * row_bytes;
-    source.Release(matrix.name, static_cast<uint64_t>(begin_byte),
+    source.Release(matrix.name, offset + static_cast<uint64_t>(begin_byte),
                    static_cast<uint64_t>(row_end * row_bytes - begin_byte));
   }
   return {};

@@ -22,16 +22,22 @@
 
 namespace tenon {
 
+// One matrix, or a stack of equal ones (experts), each of which begins a panel of its own.
 struct PackedMatrix {
   PackedKind kind = PackedKind::kF32;
-  int64_t rows = 0;
+  int64_t count = 1;  // matrices
+  int64_t rows = 0;   // of one
   int64_t columns = 0;
   int64_t panel_bytes = 0;
-  const std::byte* data = nullptr;   // [panels] panels
+  const std::byte* data = nullptr;   // [count * panels] panels
   const int8_t* codebook = nullptr;  // [16] or null
   GemmFn gemm = nullptr;
 
+  // Of one matrix.
   int64_t panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
+  const std::byte* Panel(int64_t index, int64_t panel) const {
+    return data + (index * panels() + panel) * panel_bytes;
+  }
 };
 
 class WeightStore {
@@ -39,9 +45,15 @@ class WeightStore {
   // Mapped bytes of a weight that are packed before their pages are handed back.
   static constexpr int64_t kReleaseBytes = int64_t{2} << 20;
 
-  // Names of the matrices and vectors (norm weights, biases, rotary factors) that a plan uses.
+  // `count` matrices, one below the other in one weight.
+  struct Stack {
+    std::string name;
+    int64_t count = 1;
+  };
+  // Names of the matrices, stacks and vectors (norm weights, biases, rotary factors) of a plan.
   struct Names {
     std::vector<std::string> matrices;
+    std::vector<Stack> stacks;
     std::vector<std::string> vectors;
   };
 
@@ -74,9 +86,11 @@ class WeightStore {
     int64_t offset = 0;
   };
 
-  Status AddMatrix(const WeightSource& source, const std::string& name, const KernelSet& kernels);
+  Status AddStack(const WeightSource& source, const Stack& stack, const KernelSet& kernels);
   Status AddVector(const WeightSource& source, const std::string& name);
   Status PackMatrix(const WeightSource& source, const Matrix& matrix, ThreadPool& pool) const;
+  Status PackOne(const WeightSource& source, const Matrix& matrix, int64_t index,
+                 ThreadPool& pool) const;
   Status LoadVector(const WeightSource& source, const Vector& vector) const;
 
   ActivationMode mode_ = ActivationMode::kInt8;

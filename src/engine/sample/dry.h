@@ -31,6 +31,9 @@ class Dry {
   // Takes in the newest token of `history`, which holds all tokens so far.
   void Accept(std::span<const int32_t> history);
 
+  // Forgets the history.
+  void Restart() { after_breaker_ = 0; }
+
   // Time grows with the tokens looked at: dry_penalty_last_n, or all of them.
   void Apply(std::span<const int32_t> history, std::span<float> logits);
 

@@ -15,7 +15,14 @@ namespace tenon {
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 // What a number is for; different purposes at one position are independent.
-enum class DrawPurpose : uint32_t { kToken = 0, kXtc = 1 };
+enum class DrawPurpose : uint32_t {
+  kToken = 0,
+  kXtc = 1,
+  // Speculation by rejection: the draft's draw, whether it is accepted, what takes its place.
+  kGuess = 2,
+  kAccept = 3,
+  kResidual = 4,
+};
 
 // A number in [0, 1) with 53 random bits.
 double UniformAt(uint64_t seed, uint64_t position, DrawPurpose purpose);

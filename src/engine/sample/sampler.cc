@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "engine/sample/min_p.h"
 #include "engine/sample/philox.h"
+#include "engine/sample/rejection.h"
 #include "engine/sample/top_k.h"
 #include "engine/sample/top_p.h"
 #include "engine/sample/typical_p.h"
@@ -81,9 +82,33 @@ void Sampler::Accept(int32_t token) {
   TENON_CHECK(token >= 0 && token < vocab_size_);
   Remember(token);
   ++generated_;
+  digest_ = ExtendDigest(digest_, token);
   if (mirostat_ && token == last_draw_.token)
     mirostat_->Observe(last_draw_.p);
   last_draw_ = {};
+}
+
+void Sampler::Restart(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
+  history_.clear();
+  penalties_ = Penalties(params_, vocab_size_);
+  dry_.Restart();
+  if (mirostat_)
+    mirostat_.emplace(params_.mirostat_tau, params_.mirostat_eta);
+  generated_ = 0;
+  digest_ = 0;
+  last_draw_ = {};
+  for (const int32_t token : prompt)
+    Remember(token);
+  for (const int32_t token : answer)
+    Accept(token);
+}
+
+// A step of FNV-1a (Fowler, Noll, Vo) over the token as one 32-bit unit; 1 + token, so that a run
+// of zeros is seen.
+uint64_t Sampler::ExtendDigest(uint64_t digest, int32_t token) {
+  constexpr uint64_t kPrime = 0x100000001B3;
+  constexpr uint64_t kBasis = 0xCBF29CE484222325;
+  return ((digest ^ kBasis) ^ (1 + static_cast<uint64_t>(static_cast<uint32_t>(token)))) * kPrime;
 }
 
 void Sampler::Remember(int32_t token) {
@@ -95,10 +120,33 @@ void Sampler::Remember(int32_t token) {
 }
 
 Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
+  SampledToken sampled;
+  TENON_ASSIGN_OR_RETURN(sampled.token, Guess(logits, DrawPurpose::kToken));
+  if (params_.logprobs > 0)
+    AddLogprobs(logits, sampled);
+  return sampled;
+}
+
+Result<int32_t> Sampler::Guess(std::span<const float> logits, DrawPurpose purpose) {
   TENON_RETURN_IF_ERROR(TakeLogits(logits));
   Adjust();
+  TENON_RETURN_IF_ERROR(SelectCandidates());
+  Shape();
+  return DrawToken(purpose);
+}
+
+Result<SampledToken> Sampler::SampleAgainst(std::span<const float> logits, int32_t guess,
+                                            std::span<const Candidate> drawn_from) {
+  TENON_RETURN_IF_ERROR(TakeLogits(logits));
+  Adjust();
+  TENON_RETURN_IF_ERROR(SelectCandidates());
+  Shape();
+  const RejectionDraws draws{UniformAt(params_.seed, generated_, DrawPurpose::kAccept),
+                             UniformAt(params_.seed, generated_, DrawPurpose::kResidual)};
+  const Candidate drawn = AcceptOrReplace(candidates_, drawn_from, guess, draws);
+  last_draw_ = {drawn.id, drawn.p};
   SampledToken sampled;
-  TENON_ASSIGN_OR_RETURN(sampled.token, Choose());
+  sampled.token = drawn.id;
   if (params_.logprobs > 0)
     AddLogprobs(logits, sampled);
   return sampled;
@@ -127,20 +175,24 @@ void Sampler::Adjust() {
   dry_.Apply(history_, logits_);
 }
 
-Result<int32_t> Sampler::Choose() {
+Status Sampler::SelectCandidates() {
   const bool greedy = params_.temperature == 0.0F;
   const size_t count = greedy ? 1 : mirostat_ ? 0 : static_cast<size_t>(params_.top_k);
   SelectTopK(logits_, count, candidates_);
-  if (candidates_.empty()) {
-    return InvalidArgument(
-        fmt::format("all {} tokens are banned, expected at least one that can be chosen",
-                    vocab_size_),
-        "logits");
-  }
-  return greedy ? candidates_.front().id : DrawToken();
+  if (!candidates_.empty())
+    return {};
+  return InvalidArgument(
+      fmt::format("all {} tokens are banned, expected at least one that can be chosen",
+                  vocab_size_),
+      "logits");
 }
 
-int32_t Sampler::DrawToken() {
+// Candidates with the p that the draw goes by.
+void Sampler::Shape() {
+  if (params_.temperature == 0.0F) {
+    candidates_.front().p = 1.0F;
+    return;
+  }
   if (!mirostat_)
     Truncate();
   ApplyTemperature(candidates_, params_.temperature);
@@ -148,7 +200,12 @@ int32_t Sampler::DrawToken() {
     mirostat_->Truncate(candidates_);
   else
     Softmax(candidates_);
-  const double u = UniformAt(params_.seed, generated_, DrawPurpose::kToken);
+}
+
+int32_t Sampler::DrawToken(DrawPurpose purpose) {
+  if (params_.temperature == 0.0F)
+    return candidates_.front().id;
+  const double u = UniformAt(params_.seed, generated_, purpose);
   const Candidate& drawn = candidates_[Draw(candidates_, u)];
   last_draw_ = {drawn.id, drawn.p};
   return drawn.id;

@@ -25,6 +25,7 @@
 #include "engine/sample/logprobs.h"
 #include "engine/sample/mirostat.h"
 #include "engine/sample/penalties.h"
+#include "engine/sample/philox.h"
 #include "engine/sample/sampling_params.h"
 
 namespace tenon {
@@ -52,9 +53,32 @@ class Sampler {
   // or +infinity, naming the token.
   Result<SampledToken> Sample(std::span<const float> logits);
 
+  // The token alone, without logprobs, drawn with the random number of `purpose`: for a copy of a
+  // request's sampler that guesses what the request's own one will draw. With kToken it meets the
+  // same number, and so tends to meet the same token.
+  Result<int32_t> Guess(std::span<const float> logits, DrawPurpose purpose);
+  // The distribution of the last token that Sample or Guess drew: candidates with their p. Valid
+  // until the next draw; not after a Sample with logprobs.
+  std::span<const Candidate> distribution() const { return candidates_; }
+
+  // Sample by rejection (rejection.h): `guess` was drawn from `drawn_from` with
+  // DrawPurpose::kGuess. Gives the guess back where it is accepted, else another token; either way
+  // as if drawn from this sampler's own distribution.
+  Result<SampledToken> SampleAgainst(std::span<const float> logits, int32_t guess,
+                                     std::span<const Candidate> drawn_from);
+
   // The sequence goes on with `token`, whether it was sampled or forced. REQUIRES: within the
   // vocabulary.
   void Accept(int32_t token);
+
+  // Begins again: as after AcceptPrompt(prompt) and Accept for each token of `answer`, but for
+  // mirostat's running bound, which starts anew. REQUIRES: within the vocabulary.
+  void Restart(std::span<const int32_t> prompt, std::span<const int32_t> answer);
+
+  // Changes with every accepted token, their order and their number: a check that an answer is what
+  // was drawn. Not a hash against forgery.
+  uint64_t digest() const { return digest_; }
+  static uint64_t ExtendDigest(uint64_t digest, int32_t token);
 
   const SamplingParams& params() const { return params_; }
 
@@ -69,8 +93,9 @@ class Sampler {
 
   Status TakeLogits(std::span<const float> logits);
   void Adjust();
-  Result<int32_t> Choose();
-  int32_t DrawToken();
+  Status SelectCandidates();
+  void Shape();
+  int32_t DrawToken(DrawPurpose purpose);
   void Truncate();
   void AddLogprobs(std::span<const float> logits, SampledToken& sampled);
   void Remember(int32_t token);
@@ -82,6 +107,7 @@ class Sampler {
   std::optional<Mirostat> mirostat_;
   std::vector<int32_t> history_;  // prompt and answer; empty unless something looks back
   uint64_t generated_ = 0;        // tokens accepted after the prompt
+  uint64_t digest_ = 0;           // of them
   LastDraw last_draw_;
   std::vector<float> logits_;  // [vocab] after bias, penalties and DRY
   Candidates candidates_;

@@ -39,5 +39,6 @@ CommandBody DefinePerplexity(CLI::App& app);
 CommandBody DefineBench(CLI::App& app);
 CommandBody DefinePlan(CLI::App& app);
 CommandBody DefineDoctor(CLI::App& app);
+CommandBody DefineTrainRouter(CLI::App& app);
 
 }  // namespace tenon

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "accel/step_engine.h"
 #include "engine/kv/sequence.h"
 #include "engine/sample/sampler.h"
 #include "engine/sched/batching.h"
@@ -27,6 +28,7 @@ struct Voice {
 
 struct ActiveRequest {
   RequestId id = 0;
+  ModuleMask modules = kAllModules;  // that may work on it
   ServingRequest spec;  // its prompt and stop strings were moved to where they are used
   std::vector<int32_t> prompt;
   EventSink sink;
@@ -61,18 +63,20 @@ struct ActiveRequest {
 };
 
 struct Choice {
-  Choice(ActiveRequest& owner, Sequence kv, std::vector<int32_t> known)
-      : request(&owner), sequence(std::move(kv)), tokens(std::move(known)) {}
+  Choice(ActiveRequest& owner, SequenceKey id, Sequence kv, std::vector<int32_t> known)
+      : request(&owner), key(id), sequence(std::move(kv)), tokens(std::move(known)) {}
 
   int64_t pending() const { return static_cast<int64_t>(tokens.size()) - sequence.length(); }
   bool IsInPrompt() const { return sequence.length() < request->prompt_tokens(); }
 
   ActiveRequest* request;
+  SequenceKey key;
   int32_t index = 0;
   Sequence sequence;
   std::vector<int32_t> tokens;  // the prompt and the answer so far
   std::optional<Voice> voice;   // none for an embedding
   Entry entry = Entry::kFirst;
+  PendingWork work;  // as the step engine sees it
   bool is_done = false;
   SchedTime last_token;  // when this choice's latest token was there
 

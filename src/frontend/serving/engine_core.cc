@@ -6,9 +6,11 @@
 
 namespace tenon {
 
-EngineCore::EngineCore(Model& model, const ServingOptions& options, ServingObserver* observer)
+EngineCore::EngineCore(Model& model, StepEngine& steps, const ServingOptions& options,
+                       ServingObserver* observer)
     : model_(model),
       runner_(model.runner()),
+      steps_(steps),
       options_(options),
       observer_(observer),
       step_times_(options.max_batch) {}
@@ -40,7 +42,12 @@ Status EngineCore::WarmUp() {
 void EngineCore::Accept(std::unique_ptr<ActiveRequest> request) {
   ActiveRequest& owner = *request;
   Sequence sequence(runner_.kv(), owner.spec.scope, owner.spec.prefix_cache);
-  auto choice = std::make_unique<Choice>(owner, std::move(sequence), owner.prompt);
+  if (owner.spec.modules.has_value()) {
+    owner.modules = kNoModules;
+    for (const std::string& name : *owner.spec.modules)
+      owner.modules |= steps_.MaskOf(name);
+  }
+  auto choice = std::make_unique<Choice>(owner, ++last_key_, std::move(sequence), owner.prompt);
   if (!owner.voices.empty()) {
     choice->voice.emplace(std::move(owner.voices.back()));
     owner.voices.pop_back();
@@ -76,10 +83,13 @@ SchedTime EngineCore::RunOnce() {
   return running_.empty() && waiting_.empty() ? SchedTime::max() : SchedTime::min();
 }
 
-SequenceLoad EngineCore::LoadOf(const Choice& choice) const {
-  const int64_t pending = choice.pending();
+SequenceLoad EngineCore::LoadOf(Choice& choice) {
   if (IsHeld(choice))
-    return {LoadKind::kHeld, pending};
+    return {LoadKind::kHeld, choice.pending()};
+  Part part;
+  SequenceTask task = TaskOf(choice, part);
+  choice.work = steps_.Pending(task);
+  const int64_t pending = choice.work.tokens;
   if (choice.request->NeedsScores())
     return {LoadKind::kScore, pending};
   return {pending == 1 ? LoadKind::kDecode : LoadKind::kPrefill, pending};
@@ -116,7 +126,8 @@ std::vector<Choice*> EngineCore::ReserveFor(const StepPlan& plan) {
   for (const StepPlan::Entry& entry : plan.entries)
     choices.push_back(running_[entry.sequence].get());
   for (size_t i = 0; i < choices.size(); ++i) {
-    while (choices[i] != nullptr && !ReserveOne(*choices[i], plan.entries[i].tokens)) {
+    while (choices[i] != nullptr && choices[i]->work.target_slots > 0 &&
+           !ReserveOne(*choices[i], plan.entries[i].tokens)) {
       if (choices[i]->request->failure.has_value()) {
         choices[i] = nullptr;
         break;
@@ -133,25 +144,56 @@ std::vector<Choice*> EngineCore::ReserveFor(const StepPlan& plan) {
   return choices;
 }
 
+// All of the task but how much of it is to be computed.
+SequenceTask EngineCore::TaskOf(Choice& choice, Part& part) {
+  ActiveRequest& request = *choice.request;
+  part.choice = &choice;
+  part.is_scored = request.NeedsScores();
+  if (choice.voice.has_value() && !choice.voice->answer.IsEmpty()) {
+    part.samplers.push_back(&choice.voice->sampler);
+    // The other choices begin with a token from the same row; the last voice is the next choice's.
+    const bool has_forks = choice.index == 0;
+    for (auto voice = request.voices.rbegin(); has_forks && voice != request.voices.rend(); ++voice)
+      part.samplers.push_back(&voice->sampler);
+  }
+  SequenceTask task;
+  task.key = choice.key;
+  task.modules = request.modules;
+  task.sequence = &choice.sequence;
+  task.tokens = choice.tokens;
+  task.prompt_tokens = request.prompt_tokens();
+  task.samplers = part.samplers;
+  task.most = choice.voice.has_value() ? std::max<int64_t>(choice.voice->answer.remaining(), 1) : 1;
+  if (part.is_scored)
+    task.rows = request.is_embedding() ? RowKind::kHidden : RowKind::kLogits;
+  return task;
+}
+
 void EngineCore::AddPart(Choice& choice, int64_t tokens) {
-  const bool wants_all = choice.request->NeedsScores();
-  const bool wants_last = tokens == choice.pending();
-  const auto outputs = wants_all    ? BatchBuilder::Outputs::kAll
-                       : wants_last ? BatchBuilder::Outputs::kLast
-                                    : BatchBuilder::Outputs::kNone;
-  const int64_t rows = wants_all ? tokens : (wants_last ? 1 : 0);
-  const auto first = static_cast<size_t>(choice.sequence.length());
-  builder_.AddTokens(builder_.AddSequence(choice.sequence.block_table()),
-                     std::span(choice.tokens).subspan(first, static_cast<size_t>(tokens)),
-                     choice.sequence.length(), outputs);
-  parts_.push_back({&choice, tokens, rows_, rows});
-  rows_ += rows;
+  Part part;
+  SequenceTask task = TaskOf(choice, part);
+  task.compute = tokens;
+  if (part.is_scored) {
+    task.on_rows = [this, &choice, tokens](std::span<const float> rows) {
+      TakeRows(*choice.request, tokens, rows);
+    };
+  }
+  parts_.push_back(std::move(part));  // moves the samplers' storage, not the samplers
+  tasks_.push_back(std::move(task));
+}
+
+void EngineCore::TellBegun(SchedTime now) {
+  for (const Part& part : parts_) {
+    if (!part.choice->request->started.has_value()) {
+      part.choice->request->started = now;
+      TellStarted(*part.choice->request);
+    }
+  }
 }
 
 void EngineCore::RunStep(const StepPlan& plan) {
-  builder_.Clear();
   parts_.clear();
-  rows_ = 0;
+  tasks_.clear();
   const std::vector<Choice*> choices = ReserveFor(plan);
   for (size_t i = 0; i < choices.size(); ++i) {
     if (choices[i] != nullptr)
@@ -160,23 +202,14 @@ void EngineCore::RunStep(const StepPlan& plan) {
   if (parts_.empty())
     return;
   const auto start = Clock::now();
-  for (const Part& part : parts_) {
-    if (!part.choice->request->started.has_value()) {
-      part.choice->request->started = start;
-      TellStarted(*part.choice->request);
-    }
-  }
-  const bool hidden_only = std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
-    return part.choice->request->is_embedding();
-  });
-  const auto logits =
-      runner_.Step(builder_.batch(), hidden_only ? StepOutputs::kHiddenOnly : StepOutputs::kLogits);
-  if (!logits.ok()) {
-    FailStep(logits.error());
+  TellBegun(start);
+  const Status status = steps_.Advance(tasks_);
+  if (!status.ok()) {
+    FailStep(status.error());
     return;
   }
   CountStep(plan, std::chrono::duration<double>(Clock::now() - start).count());
-  TakeResults(*logits);
+  TakeResults();
 }
 
 void EngineCore::FailStep(const Error& error) {
@@ -185,15 +218,20 @@ void EngineCore::FailStep(const Error& error) {
 }
 
 void EngineCore::CountStep(const StepPlan& plan, double seconds) {
-  const auto tokens = static_cast<int64_t>(builder_.tokens());
+  int64_t tokens = 0;   // computed, guesses included
+  int64_t planned = 0;  // of them, those of the plan
+  for (const SequenceTask& task : tasks_) {
+    tokens += task.computed;
+    planned += task.compute;
+  }
   const auto sequences = static_cast<int64_t>(parts_.size());
   counters_.busy_s += seconds;
   ++counters_.steps;
   counters_.step_tokens += static_cast<uint64_t>(tokens);
   counters_.step_sequences += static_cast<uint64_t>(sequences);
   // A preemption took parts out of the plan: what it would have cost is not known.
-  if (tokens == plan.tokens)
-    step_times_.Observe(plan.decodes, tokens - plan.decodes, seconds);
+  if (planned == plan.tokens)
+    step_times_.Observe(plan.decodes, planned - plan.decodes, seconds);
   if (observer_ != nullptr)
     observer_->OnStep(seconds, tokens, sequences);
 }

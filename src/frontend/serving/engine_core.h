@@ -7,7 +7,11 @@
 // its sampler goes on. A prompt whose beginning a running request is just computing is held until
 // that is done, then takes over its blocks.
 //
-// Threading: one thread at a time; only that thread uses the model's runner and pool.
+// Steps go through a StepEngine: the plain one, or a chain of modules in front of it, which may
+// decide several tokens of a sequence at once.
+//
+// Threading: one thread at a time; only that thread uses the step engine, the model's runner and
+// pool.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "accel/step_engine.h"
 #include "engine/exec/batch_builder.h"
 #include "engine/sched/step_plan.h"
 #include "engine/sched/step_time_model.h"
@@ -25,7 +30,9 @@ namespace tenon {
 
 class EngineCore {
  public:
-  EngineCore(Model& model, const ServingOptions& options, ServingObserver* observer);
+  // `steps` runs on the model's runner and outlives the core.
+  EngineCore(Model& model, StepEngine& steps, const ServingOptions& options,
+             ServingObserver* observer);
 
   // Runs a prefill and some decodes on made-up tokens: touches all memory that steps use and gives
   // the step times a first estimate.
@@ -49,18 +56,16 @@ class EngineCore {
   using Clock = std::chrono::steady_clock;
   using ChoicePtr = std::unique_ptr<Choice>;
 
-  // The part of a step that belongs to one choice.
+  // The part of a step that belongs to one choice; tasks_ has its task at the same index.
   struct Part {
     Choice* choice = nullptr;
-    int64_t tokens = 0;
-    int64_t first_row = 0;  // of its output rows
-    int64_t rows = 0;
+    bool is_scored = false;  // its output rows were wanted
+    std::vector<Sampler*> samplers;
   };
-  // A token to choose from an output row.
-  struct Draw {
+  // What a step decided for one choice.
+  struct Decision {
     Choice* choice = nullptr;
-    int64_t row = 0;
-    std::optional<Result<SampledToken>> sampled;
+    std::vector<SampledToken> tokens;  // none: none was wanted, the answer is over
   };
 
   // engine_core_entry.cc: who runs.
@@ -77,23 +82,26 @@ class EngineCore {
 
   // engine_core.cc: what a step does.
   StepPlan PlanStep();
-  SequenceLoad LoadOf(const Choice& choice) const;
+  SequenceLoad LoadOf(Choice& choice);
+  SequenceTask TaskOf(Choice& choice, Part& part);
   std::vector<Choice*> ReserveFor(const StepPlan& plan);
   bool ReserveOne(Choice& choice, int64_t tokens);
   void AddPart(Choice& choice, int64_t tokens);
+  void TellBegun(SchedTime now);
   void RunStep(const StepPlan& plan);
   void FailStep(const Error& error);
   void CountStep(const StepPlan& plan, double seconds);
 
   // engine_core_results.cc: what came of it.
-  void TakeResults(std::span<const float> logits);
-  void TakeScores(const Part& part, std::span<const float> logits);
-  void TakeHidden(const Part& part);
-  void ScorePrompt(const Part& part, int64_t count, std::span<const float> logits);
-  void CollectDraws(const Part& part);
-  void BeginChoices(Choice& first, int64_t row);
-  void SampleDraws(std::span<const float> logits);
-  void TakeToken(Draw& draw, SchedTime now);
+  void TakeResults();
+  void TakeRows(ActiveRequest& request, int64_t count, std::span<const float> rows);
+  void TakeHidden(ActiveRequest& request, int64_t count, std::span<const float> hidden);
+  void ScorePrompt(ActiveRequest& request, int64_t count, std::span<const float> logits);
+  void TellScored(ActiveRequest& request);
+  void CollectDecisions(const Part& part, SequenceTask& task);
+  void BeginChoices(Choice& first, std::span<SampledToken> tokens);
+  void TakeDecision(Decision& decision, SchedTime now);
+  void TakeToken(Choice& choice, SampledToken sampled, SchedTime now);
   void RecordTime(Choice& choice, SchedTime now);
   void TellStarted(ActiveRequest& request);
   void TellText(Choice& choice, Answer::Piece& piece, SampledToken sampled);
@@ -104,6 +112,7 @@ class EngineCore {
 
   Model& model_;
   ModelRunner& runner_;
+  StepEngine& steps_;
   ServingOptions options_;
   ServingObserver* observer_;
   StepTimeModel step_times_;
@@ -121,8 +130,10 @@ class EngineCore {
   // Of the current step.
   BatchBuilder builder_;
   std::vector<Part> parts_;
-  std::vector<Draw> draws_;
-  int64_t rows_ = 0;
+  std::vector<SequenceTask> tasks_;
+  std::vector<Decision> decisions_;
+
+  SequenceKey last_key_ = 0;
 };
 
 }  // namespace tenon

@@ -163,6 +163,12 @@ void EngineCore::RemoveOver() {
   const auto is_over = [](const ChoicePtr& choice) {
     return choice->is_done || choice->request->is_over;
   };
+  for (const auto* list : {&waiting_, &running_}) {
+    for (const ChoicePtr& choice : *list) {
+      if (is_over(choice))
+        steps_.Forget(choice->key);
+    }
+  }
   const size_t before = waiting_.size() + running_.size();
   std::erase_if(waiting_, is_over);
   std::erase_if(running_, is_over);

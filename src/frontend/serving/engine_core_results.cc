@@ -34,49 +34,47 @@ RequestTimings ActiveRequest::TimingsAt(SchedTime now) const {
   return timings;
 }
 
-void EngineCore::TakeResults(std::span<const float> logits) {
-  draws_.clear();
-  for (const Part& part : parts_) {
-    Choice& choice = *part.choice;
-    const auto first = static_cast<size_t>(choice.sequence.length());
-    const bool is_scored = choice.request->NeedsScores();
-    choice.sequence.Append(
-        std::span(choice.tokens).subspan(first, static_cast<size_t>(part.tokens)));
-    choice.sequence.Commit();
-    if (is_scored)
-      TakeScores(part, logits);
-    if (choice.pending() == 0)
-      CollectDraws(part);
+void EngineCore::TakeResults() {
+  decisions_.clear();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    SequenceTask& task = tasks_[i];
+    ActiveRequest& request = *parts_[i].choice->request;
+    if (task.failure.has_value() && !request.failure.has_value())
+      request.failure = std::move(task.failure);
+    if (request.failure.has_value())
+      continue;
+    if (parts_[i].is_scored && !request.NeedsScores())
+      TellScored(request);
+    CollectDecisions(parts_[i], task);
   }
-  SampleDraws(logits);
   const SchedTime now = Clock::now();
-  for (Draw& draw : draws_) {
-    if (!draw.choice->request->failure.has_value())
-      TakeToken(draw, now);
+  for (Decision& decision : decisions_) {
+    if (!decision.choice->request->failure.has_value())
+      TakeDecision(decision, now);
   }
 }
 
-void EngineCore::TakeScores(const Part& part, std::span<const float> logits) {
-  ActiveRequest& request = *part.choice->request;
+// The output rows of `count` more of the prompt's tokens.
+void EngineCore::TakeRows(ActiveRequest& request, int64_t count, std::span<const float> rows) {
   if (request.is_embedding()) {
-    TakeHidden(part);
+    TakeHidden(request, count, rows);
   } else {
     // The last row is for the first token of the answer.
-    const bool has_end = request.scored + part.rows == request.prompt_tokens();
-    ScorePrompt(part, has_end ? part.rows - 1 : part.rows, logits);
+    const bool has_end = request.scored + count == request.prompt_tokens();
+    ScorePrompt(request, has_end ? count - 1 : count, rows);
   }
-  request.scored += part.rows;
-  if (request.NeedsScores())
-    return;
+  request.scored += count;
+}
+
+void EngineCore::TellScored(ActiveRequest& request) {
   if (request.is_embedding())
     TellEmbedding(request);
   else
     TellStarted(request);
 }
 
-// Logprobs of the prompt's tokens that follow the part's first `count` rows.
-void EngineCore::ScorePrompt(const Part& part, int64_t count, std::span<const float> logits) {
-  ActiveRequest& request = *part.choice->request;
+// Logprobs of the prompt's tokens that follow the first `count` rows.
+void EngineCore::ScorePrompt(ActiveRequest& request, int64_t count, std::span<const float> logits) {
   const auto vocab = static_cast<size_t>(runner_.vocab_size());
   const auto base = static_cast<size_t>(request.scored);
   request.prompt_logprobs.resize(base + static_cast<size_t>(count));
@@ -84,7 +82,7 @@ void EngineCore::ScorePrompt(const Part& part, int64_t count, std::span<const fl
   model_.pool().ParallelFor(count, 1, [&](int64_t begin, int64_t end, int) {
     Candidates scratch;
     for (int64_t i = begin; i < end; ++i) {
-      const auto row = logits.subspan(static_cast<size_t>(part.first_row + i) * vocab, vocab);
+      const auto row = logits.subspan(static_cast<size_t>(i) * vocab, vocab);
       const double log_sum_exp = LogSumExp(row);
       SampledToken& scored = request.prompt_logprobs[base + static_cast<size_t>(i)];
       scored.token = request.prompt[base + static_cast<size_t>(i) + 1];
@@ -96,70 +94,58 @@ void EngineCore::ScorePrompt(const Part& part, int64_t count, std::span<const fl
   });
 }
 
-void EngineCore::TakeHidden(const Part& part) {
-  ActiveRequest& request = *part.choice->request;
-  const std::span<const float> hidden = runner_.hidden();
+void EngineCore::TakeHidden(ActiveRequest& request, int64_t count, std::span<const float> hidden) {
   const auto size = static_cast<size_t>(runner_.hidden_size());
   request.hidden_sum.resize(size, 0.0);
-  for (int64_t i = 0; i < part.rows; ++i) {
-    const auto row = hidden.subspan(static_cast<size_t>(part.first_row + i) * size, size);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto row = hidden.subspan(static_cast<size_t>(i) * size, size);
     for (size_t c = 0; c < size; ++c)
       request.hidden_sum[c] += static_cast<double>(row[c]);
   }
 }
 
-// Everything known of this choice is computed: its next token comes from the part's last row, and
-// with it the other choices of a prompt begin.
-void EngineCore::CollectDraws(const Part& part) {
+// What was decided for this choice and, with the prompt's last token, for those that fork from it.
+void EngineCore::CollectDecisions(const Part& part, SequenceTask& task) {
   Choice& choice = *part.choice;
   if (!choice.voice.has_value())
     return;
-  const int64_t row = part.first_row + part.rows - 1;
-  draws_.push_back({&choice, row, std::nullopt});
+  const bool wants_none = part.samplers.empty() && choice.pending() == 0;
+  if (task.decided.empty() && !wants_none)
+    return;
+  decisions_.push_back({&choice, std::move(task.decided)});
   if (choice.index == 0)
-    BeginChoices(choice, row);
+    BeginChoices(choice, task.forks);
 }
 
-void EngineCore::BeginChoices(Choice& first, int64_t row) {
+// `tokens`: the first one of each; empty where none is wanted.
+void EngineCore::BeginChoices(Choice& first, std::span<SampledToken> tokens) {
   ActiveRequest& request = *first.request;
-  while (!request.voices.empty()) {
-    auto fork = std::make_unique<Choice>(request, first.sequence.Fork(), first.tokens);
+  for (size_t i = 0; !request.voices.empty(); ++i) {
+    auto fork = std::make_unique<Choice>(request, ++last_key_, first.sequence.Fork(), first.tokens);
     fork->index = request.choices_begun++;
     fork->voice.emplace(std::move(request.voices.back()));
     request.voices.pop_back();
-    draws_.push_back({fork.get(), row, std::nullopt});
+    Decision decision{fork.get(), {}};
+    if (i < tokens.size())
+      decision.tokens.push_back(std::move(tokens[i]));
+    decisions_.push_back(std::move(decision));
     running_.push_back(std::move(fork));
   }
 }
 
-// Sequences are independent of each other, so their tokens are chosen on all threads.
-void EngineCore::SampleDraws(std::span<const float> logits) {
-  const auto vocab = static_cast<size_t>(runner_.vocab_size());
-  const auto count = static_cast<int64_t>(draws_.size());
-  model_.pool().ParallelFor(count, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      Draw& draw = draws_[static_cast<size_t>(i)];
-      if (draw.choice->voice->answer.IsEmpty())
-        continue;
-      draw.sampled = draw.choice->voice->sampler.Sample(
-          logits.subspan(static_cast<size_t>(draw.row) * vocab, vocab));
-    }
-  });
+void EngineCore::TakeDecision(Decision& decision, SchedTime now) {
+  Choice& choice = *decision.choice;
+  if (decision.tokens.empty())
+    TellDone(choice, FinishReason::kLength, {}, now);
+  // What was decided behind a stop is not part of the answer.
+  for (SampledToken& sampled : decision.tokens) {
+    if (!choice.is_done)
+      TakeToken(choice, std::move(sampled), now);
+  }
 }
 
-void EngineCore::TakeToken(Draw& draw, SchedTime now) {
-  Choice& choice = *draw.choice;
-  if (!draw.sampled.has_value()) {  // no token is wanted
-    TellDone(choice, FinishReason::kLength, {}, now);
-    return;
-  }
-  if (!draw.sampled->ok()) {
-    choice.request->failure = draw.sampled->error();
-    return;
-  }
-  SampledToken sampled = std::move(*draw.sampled).value();
+void EngineCore::TakeToken(Choice& choice, SampledToken sampled, SchedTime now) {
   const int32_t token = sampled.token;
-  choice.voice->sampler.Accept(token);
   Answer::Piece piece = choice.voice->answer.Take(token);
   if (piece.token == Answer::Token::kPart) {
     choice.tokens.push_back(token);

@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "accel/module_list.h"
+#include "accel/plain_engine.h"
 #include "base/log.h"
 #include "frontend/serving/active_request.h"
 #include "frontend/serving/engine_core.h"
@@ -40,6 +42,18 @@ Status CheckOptions(const ServingOptions& options, const PlanOptions& plan) {
   return {};
 }
 
+Status CheckModules(const std::optional<std::vector<std::string>>& modules) {
+  if (!modules.has_value())
+    return {};
+  const auto known = KnownModules();
+  for (const std::string& name : *modules) {
+    if (std::ranges::find(known, name, &ModuleEntry::name) == known.end())
+      return InvalidArgument(fmt::format("found {}, which is no module of this build", name),
+                             "modules");
+  }
+  return {};
+}
+
 Error Stopped() {
   return MakeError(ErrorCode::kCancelled, "the engine is shutting down");
 }
@@ -47,17 +61,20 @@ Error Stopped() {
 // The thread, the mailbox in front of it and what others may see of it.
 class ThreadedEngine : public ServingEngine {
  public:
-  ThreadedEngine(Model& model, const ServingOptions& options, ServingObserver* observer)
+  ThreadedEngine(Model& model, const ServingOptions& options, ServingObserver* observer,
+                 StepEngine* steps)
       : model_(model),
         options_(options),
         started_(Clock::now()),
-        core_(model, options, observer),
+        plain_(model.runner(), model.pool()),
+        core_(model, steps != nullptr ? *steps : plain_, options, observer),
         thread_([this] { Run(); }) {}
   ~ThreadedEngine() override;
 
   Result<RequestId> Submit(ServingRequest request, EventSink sink) override;
   void Cancel(RequestId id) override;
   Result<RequestId> SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) override;
+  void Post(std::function<void()> action) override;
   void Drain(std::chrono::milliseconds limit) override;
   ServingStats stats() const override;
   Health health() const override;
@@ -69,8 +86,11 @@ class ThreadedEngine : public ServingEngine {
   struct Mail {
     std::vector<std::unique_ptr<ActiveRequest>> requests;
     std::vector<RequestId> cancelled;
+    std::vector<std::function<void()>> actions;
     bool cancel_all = false;
-    bool empty() const { return requests.empty() && cancelled.empty() && !cancel_all; }
+    bool empty() const {
+      return requests.empty() && cancelled.empty() && actions.empty() && !cancel_all;
+    }
   };
 
   void Run();
@@ -85,7 +105,8 @@ class ThreadedEngine : public ServingEngine {
   Model& model_;
   const ServingOptions options_;
   const SchedTime started_;
-  EngineCore core_;  // of the engine's thread
+  PlainEngine plain_;  // of the engine's thread, as the core
+  EngineCore core_;
 
   mutable std::mutex mutex_;  // guards the next block
   std::condition_variable mail_arrived_;
@@ -166,6 +187,8 @@ bool ThreadedEngine::WaitForMail(SchedTime until, Mail& mail) {
 }
 
 void ThreadedEngine::Deliver(Mail& mail) {
+  for (const auto& action : mail.actions)
+    action();
   for (auto& request : mail.requests)
     core_.Accept(std::move(request));
   for (const RequestId id : mail.cancelled)
@@ -192,6 +215,7 @@ Status ThreadedEngine::CheckRequest(const ServingRequest& request) const {
     return InvalidArgument(
         fmt::format("found {}, expected 1 to {}", request.choices, options_.max_batch), "n");
   }
+  TENON_RETURN_IF_ERROR(CheckModules(request.modules));
   if (request.max_tokens < -1) {
     return InvalidArgument(fmt::format("found {}, expected -1 or more", request.max_tokens),
                            "max_tokens");
@@ -265,6 +289,14 @@ Result<RequestId> ThreadedEngine::Post(std::unique_ptr<ActiveRequest> request) {
   return id;
 }
 
+void ThreadedEngine::Post(std::function<void()> action) {
+  {
+    const std::lock_guard lock(mutex_);
+    mail_.actions.push_back(std::move(action));
+  }
+  mail_arrived_.notify_all();
+}
+
 void ThreadedEngine::Cancel(RequestId id) {
   {
     const std::lock_guard lock(mutex_);
@@ -325,13 +357,14 @@ std::string_view HealthName(Health health) {
 
 Result<std::unique_ptr<ServingEngine>> ServingEngine::Start(Model& model,
                                                             const ServingOptions& options,
-                                                            ServingObserver* observer) {
+                                                            ServingObserver* observer,
+                                                            StepEngine* steps) {
   const PlanOptions& plan = model.runner().options().plan;
   ServingOptions effective = options;
   effective.token_budget = std::min(effective.token_budget, plan.max_tokens);
   TENON_RETURN_IF_ERROR(CheckOptions(effective, plan));
   return std::unique_ptr<ServingEngine>(
-      std::make_unique<ThreadedEngine>(model, effective, observer));
+      std::make_unique<ThreadedEngine>(model, effective, observer, steps));
 }
 
 }  // namespace tenon

@@ -15,9 +15,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "accel/step_engine.h"
 #include "base/result.h"
 #include "engine/kv/prefix_index.h"
 #include "engine/kv/sequence.h"
@@ -56,6 +58,8 @@ struct ServingRequest {
   CacheScope scope;         // who may share KV with it
   PrefixCache prefix_cache = PrefixCache::kOn;
   PromptLogprobs prompt_logprobs = PromptLogprobs::kNo;  // with sampling.logprobs alternatives
+  // The acceleration modules that may work on it, by name; empty list: none; nullopt: all.
+  std::optional<std::vector<std::string>> modules;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
@@ -134,9 +138,12 @@ class ServingEngine {
  public:
   // Starts the thread and runs a warm-up step before health() becomes kReady. `model` is loaded and
   // is used by nobody else until the engine is gone; `observer` may be null and must outlive it.
+  // `steps`, on the same model, runs the steps and outlives the engine, which alone uses it; null:
+  // the model alone, without modules.
   // Fails with kInvalidArgument, naming the field, for options that the model can't serve.
   static Result<std::unique_ptr<ServingEngine>> Start(Model& model, const ServingOptions& options,
-                                                      ServingObserver* observer);
+                                                      ServingObserver* observer,
+                                                      StepEngine* steps = nullptr);
   virtual ~ServingEngine() = default;  // cancels what runs and waits for the thread
 
   // Fails with kInvalidArgument, naming the field, for a request that can never run (empty, too
@@ -150,6 +157,10 @@ class ServingEngine {
   // like any request; the result is given on the engine's thread.
   using EmbeddingSink = std::function<void(Result<std::vector<float>>)>;
   virtual Result<RequestId> SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) = 0;
+
+  // Runs `action` on the engine's thread between two steps, soon: for modules, which are switched
+  // there. Not run when the engine stops first; an engine without a thread runs it at once.
+  virtual void Post(std::function<void()> action) { action(); }
 
   // Refuses new requests; returns when the accepted ones are done or the time is over (then they
   // are cancelled).

@@ -64,6 +64,8 @@ class Answer {
   Piece Take(int32_t token);
 
   int64_t tokens() const { return tokens_; }
+  // Tokens that may still follow.
+  int64_t remaining() const { return limit_ - tokens_; }
   // True when no token may follow, before the first one was taken.
   bool IsEmpty() const { return limit_ == 0; }
 

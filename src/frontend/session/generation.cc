@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "engine/exec/batch_builder.h"
+#include "accel/plain_engine.h"
 #include "engine/kv/sequence.h"
 
 namespace tenon {
@@ -16,69 +16,76 @@ class Generator {
  public:
   Generator(Model& model, const GenerationRequest& request, const TextCallback& on_text,
             Sampler sampler, Answer answer)
-      : model_(model),
-        request_(request),
+      : request_(request),
         on_text_(on_text),
         sampler_(std::move(sampler)),
         answer_(std::move(answer)),
-        sequence_(model.runner().kv(), CacheScope{}) {}
+        sequence_(model.runner().kv(), CacheScope{}),
+        plain_(model.runner(), model.pool()),
+        steps_(request.steps != nullptr ? *request.steps : plain_),
+        tokens_(request.prompt) {}
+  ~Generator() { steps_.Forget(kKey); }
 
   Result<GenerationResult> Run();
 
  private:
-  Result<std::span<const float>> Prefill();
-  Result<std::span<const float>> Decode(int32_t token);
+  // The only sequence of its engine while it runs.
+  static constexpr SequenceKey kKey = 1;
+
+  // One step; what it decided is in task_.
+  Status Advance();
+  // Takes in the decided tokens; true when the generation is over.
+  bool TakeDecided();
   // Takes in a chosen token; true when the generation is over.
   bool Take(SampledToken sampled);
+  bool HasPending() const {
+    return sequence_.length() < static_cast<int64_t>(request_.prompt.size());
+  }
 
-  Model& model_;
   const GenerationRequest& request_;
   const TextCallback& on_text_;
   Sampler sampler_;
   Answer answer_;
   Sequence sequence_;
-  BatchBuilder builder_;
+  PlainEngine plain_;
+  StepEngine& steps_;
+  std::vector<int32_t> tokens_;  // known
+  SequenceTask task_;
   GenerationResult result_;
 };
 
-Result<std::span<const float>> Generator::Prefill() {
-  const auto& prompt = request_.prompt;
-  const int64_t cached = sequence_.MatchPrefix(prompt);
-  result_.cached_tokens = cached;
-  TENON_RETURN_IF_ERROR(ReserveNow(sequence_, static_cast<int64_t>(prompt.size()) - cached));
-  const auto step = static_cast<size_t>(model_.runner().options().plan.max_tokens);
-  for (auto done = static_cast<size_t>(cached);;) {
-    const auto piece = std::span(prompt).subspan(done, std::min(step, prompt.size() - done));
-    const bool last = done + piece.size() == prompt.size();
-    builder_.Clear();
-    builder_.AddTokens(builder_.AddSequence(sequence_.block_table()), piece,
-                       static_cast<int64_t>(done),
-                       last ? BatchBuilder::Outputs::kLast : BatchBuilder::Outputs::kNone);
-    TENON_ASSIGN_OR_RETURN(const auto logits, model_.runner().Step(builder_.batch()));
-    sequence_.Append(piece);
-    sequence_.Commit();
-    if (last)
-      return logits;
-    done += piece.size();
-  }
+Status Generator::Advance() {
+  Sampler* const sampler = &sampler_;
+  task_ = {};
+  task_.key = kKey;
+  task_.sequence = &sequence_;
+  task_.tokens = tokens_;
+  task_.prompt_tokens = static_cast<int64_t>(request_.prompt.size());
+  task_.most = std::max<int64_t>(answer_.remaining(), 1);
+  if (!answer_.IsEmpty())
+    task_.samplers = {&sampler, 1};
+  const PendingWork work = steps_.Pending(task_);
+  task_.compute = std::min(work.tokens, steps_.capacity().tokens);
+  if (work.target_slots > 0)
+    TENON_RETURN_IF_ERROR(ReserveNow(sequence_, std::min(work.target_slots, task_.compute)));
+  TENON_RETURN_IF_ERROR(steps_.Advance({&task_, 1}));
+  task_.samplers = {};
+  return task_.failure.has_value() ? Status(*task_.failure) : Status();
 }
 
-Result<std::span<const float>> Generator::Decode(int32_t token) {
-  TENON_RETURN_IF_ERROR(ReserveNow(sequence_, 1));
-  builder_.Clear();
-  builder_.AddToken(builder_.AddSequence(sequence_.block_table()), token, sequence_.length(),
-                    Logits::kYes);
-  TENON_ASSIGN_OR_RETURN(const auto logits, model_.runner().Step(builder_.batch()));
-  sequence_.Append({&token, 1});
-  sequence_.Commit();
-  return logits;
+bool Generator::TakeDecided() {
+  for (SampledToken& sampled : task_.decided) {
+    if (Take(std::move(sampled)))
+      return true;
+  }
+  return false;
 }
 
 bool Generator::Take(SampledToken sampled) {
   const int32_t token = sampled.token;
-  sampler_.Accept(token);
   const Answer::Piece piece = answer_.Take(token);
   if (piece.token == Answer::Token::kPart) {
+    tokens_.push_back(token);
     result_.token_ids.push_back(token);
     if (request_.sampling.logprobs > 0)
       result_.sampled.push_back(std::move(sampled));
@@ -96,17 +103,16 @@ Result<GenerationResult> Generator::Run() {
   result_.prompt_tokens = static_cast<int64_t>(request_.prompt.size());
   result_.finish_reason = FinishReason::kLength;
   const auto start = Clock::now();
-  TENON_ASSIGN_OR_RETURN(std::span<const float> logits, Prefill());
+  result_.cached_tokens = sequence_.MatchPrefix(request_.prompt);
   auto first = start;
-  while (request_.max_tokens != 0) {
-    TENON_ASSIGN_OR_RETURN(SampledToken sampled, sampler_.Sample(logits));
-    if (first == start) {
+  while (!answer_.IsEmpty() || HasPending()) {
+    TENON_RETURN_IF_ERROR(Advance());
+    if (first == start && !task_.decided.empty()) {
       first = Clock::now();
       result_.first_token_s = std::chrono::duration<double>(first - start).count();
     }
-    if (Take(std::move(sampled)))
+    if (TakeDecided())
       break;
-    TENON_ASSIGN_OR_RETURN(logits, Decode(result_.token_ids.back()));
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - first).count();
   const auto after_first = static_cast<double>(std::max<size_t>(result_.token_ids.size(), 1) - 1);

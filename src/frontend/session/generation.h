@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "accel/step_engine.h"
 #include "base/result.h"
 #include "engine/sample/sampler.h"
 #include "engine/sample/sampling_params.h"
@@ -22,7 +23,8 @@ struct GenerationRequest {
   SamplingParams sampling;
   std::vector<std::string> stop;
   EndTokens end_tokens = EndTokens::kStop;
-  int64_t max_tokens = -1;  // -1: until an end token, a stop or the context's limit
+  int64_t max_tokens = -1;      // -1: until an end token, a stop or the context's limit
+  StepEngine* steps = nullptr;  // on the model's runner; null: the model alone, without modules
 };
 
 struct GenerationResult {

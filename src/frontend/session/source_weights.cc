@@ -16,6 +16,12 @@ Result<WeightView> SourceWeights::Find(std::string_view name) const {
   return WeightView{tensor->dtype, tensor->rows(), tensor->columns(), source_.Bytes(*tensor)};
 }
 
+Result<std::span<const std::byte>> SourceWeights::BytesAt(std::string_view name, uint64_t offset,
+                                                          uint64_t count) const {
+  TENON_ASSIGN_OR_RETURN(const TensorInfo* tensor, Tensor(name));
+  return source_.BytesAt(*tensor, offset, count);
+}
+
 Status SourceWeights::ReadAt(std::string_view name, uint64_t offset,
                              std::span<std::byte> out) const {
   TENON_ASSIGN_OR_RETURN(const TensorInfo* tensor, Tensor(name));

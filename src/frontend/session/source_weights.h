@@ -12,6 +12,8 @@ class SourceWeights final : public WeightSource {
   explicit SourceWeights(const ModelSource& source) : source_(source) {}
 
   Result<WeightView> Find(std::string_view name) const override;
+  Result<std::span<const std::byte>> BytesAt(std::string_view name, uint64_t offset,
+                                             uint64_t count) const override;
   Status ReadAt(std::string_view name, uint64_t offset, std::span<std::byte> out) const override;
   void Release(std::string_view name, uint64_t offset, uint64_t count) const override;
   void ReleaseAll() const override;

@@ -123,8 +123,41 @@ struct SelectRowsAttrs {
   bool operator==(const SelectRowsAttrs&) const = default;
 };
 
-using OpAttrs = std::variant<EmbedAttrs, RmsNormAttrs, LinearAttrs, QuantizeAttrs, AddAttrs,
-                             MulAttrs, ScaleAttrs, SiluAttrs, GeluAttrs, SoftcapAttrs, RopeAttrs,
-                             AttentionAttrs, SelectRowsAttrs>;
+// logits F32 [N, E] (, bias F32 [E]) -> [N, E]: the weight of each expert for each token, 0 for
+// those that it is not sent to. Scores are softmax(logits) over all experts, or sigmoid(logits).
+// The `used` experts with the highest score + bias are chosen, within the `used_groups` best of
+// `groups` equal runs of experts, a run being as good as the sum of its `group_best` highest. Their
+// weights are the scores, divided by their sum when `normalized`, times `scale`. Of equals the
+// first is taken.
+struct RouteAttrs {
+  int64_t used = 0;
+  bool sigmoid = false;
+  bool normalized = false;
+  float scale = 1.0F;
+  int64_t groups = 1;
+  int64_t used_groups = 1;
+  int64_t group_best = 1;
+  bool operator==(const RouteAttrs&) const = default;
+};
+
+// x F32 or kActI8 [N, K], route [N, experts], gate and up [experts * M, K], down [experts * K, M]
+// -> [N, K]: for each token the sum, over its experts in ascending order, of route[e] * down_e(act(
+// gate_e(x)) * up_e(x)). A row of `route` has at most `used` values that are not 0.
+struct ExpertsAttrs {
+  int64_t experts = 0;
+  int64_t used = 0;
+  Epilogue activation = Epilogue::kSiluMul;  // or kGeluMul
+  bool operator==(const ExpertsAttrs&) const = default;
+};
+
+// x [N, D], gate [N, 1] -> [N, D]: each row times the sigmoid of its gate.
+struct GateRowsAttrs {
+  bool operator==(const GateRowsAttrs&) const = default;
+};
+
+using OpAttrs =
+    std::variant<EmbedAttrs, RmsNormAttrs, LinearAttrs, QuantizeAttrs, AddAttrs, MulAttrs,
+                 ScaleAttrs, SiluAttrs, GeluAttrs, SoftcapAttrs, RopeAttrs, AttentionAttrs,
+                 SelectRowsAttrs, RouteAttrs, ExpertsAttrs, GateRowsAttrs>;
 
 }  // namespace tenon

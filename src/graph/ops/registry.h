@@ -63,5 +63,8 @@ extern const OpSchema kSoftcapSchema;
 extern const OpSchema kRopeSchema;
 extern const OpSchema kAttentionSchema;
 extern const OpSchema kSelectRowsSchema;
+extern const OpSchema kRouteSchema;
+extern const OpSchema kExpertsSchema;
+extern const OpSchema kGateRowsSchema;
 
 }  // namespace tenon

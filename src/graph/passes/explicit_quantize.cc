@@ -7,10 +7,19 @@
 namespace tenon {
 namespace {
 
+// The weights that are multiplied with input 0.
+std::span<const ValueId> InputWeights(const Op& op) {
+  if (std::holds_alternative<LinearAttrs>(op.attrs))
+    return LinearWeights(op);
+  // Gate and up.
+  return std::holds_alternative<ExpertsAttrs>(op.attrs) ? std::span(op.inputs).subspan(2, 2)
+                                                        : std::span<const ValueId>();
+}
+
 bool WantsQuantizedInput(const Graph& graph, const Op& op) {
-  return std::holds_alternative<LinearAttrs>(op.attrs) &&
-         graph.value(op.inputs[0]).dtype == DType::kF32 &&
-         ClassOf(graph, LinearWeights(op)) == WeightClass::kQuantized;
+  const std::span<const ValueId> weights = InputWeights(op);
+  return !weights.empty() && graph.value(op.inputs[0]).dtype == DType::kF32 &&
+         ClassOf(graph, weights) == WeightClass::kQuantized;
 }
 
 Op MakeQuantize(Graph& graph, const Op& linear) {

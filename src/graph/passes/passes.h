@@ -31,7 +31,8 @@ Status ResidualEpilogue(Graph& graph, const PassOptions& options);
 // attention(rope(q), rope(k), v) -> attention with fused_rope.
 Status RopeIntoAttention(Graph& graph, const PassOptions& options);
 
-// In int8 mode: linear(x), all weights quantized -> linear(quantize(x)), one quantize for each x.
+// In int8 mode: linear(x) and experts(x), all weights of x quantized -> the same of quantize(x),
+// one quantize for each x.
 Status ExplicitQuantize(Graph& graph, const PassOptions& options);
 
 // quantize(rms_norm | gated linear | attention) -> the same op with a kActI8 output, when the

@@ -7,7 +7,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<Architecture, 7> kArchitectures = {{
+constexpr std::array<Architecture, 11> kArchitectures = {{
     {"llama", BuildLlama},
     {"qwen2", BuildQwen2},
     {"qwen3", BuildQwen3},
@@ -15,6 +15,10 @@ constexpr std::array<Architecture, 7> kArchitectures = {{
     {"gemma3", BuildGemma3},
     {"phi3", BuildPhi3},
     {"granite", BuildGranite},
+    {"mixtral", BuildMixtral},
+    {"qwen2moe", BuildQwen2Moe},
+    {"qwen3moe", BuildQwen3Moe},
+    {"olmoe", BuildOlmoe},
 }};
 
 }  // namespace

@@ -38,5 +38,9 @@ Result<Graph> BuildGemma2(const ModelSource& source);
 Result<Graph> BuildGemma3(const ModelSource& source);
 Result<Graph> BuildPhi3(const ModelSource& source);
 Result<Graph> BuildGranite(const ModelSource& source);
+Result<Graph> BuildMixtral(const ModelSource& source);
+Result<Graph> BuildQwen2Moe(const ModelSource& source);
+Result<Graph> BuildQwen3Moe(const ModelSource& source);
+Result<Graph> BuildOlmoe(const ModelSource& source);
 
 }  // namespace tenon

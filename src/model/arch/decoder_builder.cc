@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -62,19 +64,39 @@ ValueId DecoderBuilder::Append(std::string_view what, OpAttrs attrs, std::vector
   return outputs->front();
 }
 
-ValueId DecoderBuilder::Weight(const std::string& tensor, std::vector<int64_t> shape) {
+const TensorInfo* DecoderBuilder::Checked(const std::string& tensor,
+                                          std::span<const int64_t> shape) {
   const TensorInfo* info = source_.Find(tensor);
-  if (info == nullptr)
-    return Fail(Corrupt("the tensor is missing from the model", tensor));
-  if (info->shape != shape) {
-    return Fail(Corrupt(fmt::format("the tensor's shape is [{}], the hyperparameters need [{}]",
-                                    fmt::join(info->shape, ", "), fmt::join(shape, ", ")),
-                        tensor));
+  if (info == nullptr) {
+    Fail(Corrupt("the tensor is missing from the model", tensor));
+    return nullptr;
   }
+  if (std::ranges::equal(info->shape, shape))
+    return info;
+  Fail(Corrupt(fmt::format("the tensor's shape is [{}], the hyperparameters need [{}]",
+                           fmt::join(info->shape, ", "), fmt::join(shape, ", ")),
+               tensor));
+  return nullptr;
+}
+
+ValueId DecoderBuilder::Weight(const std::string& tensor, std::vector<int64_t> shape) {
+  const TensorInfo* info = Checked(tensor, shape);
+  if (info == nullptr)
+    return ValueId();
   std::vector<Dim> dims;
   for (int64_t extent : shape)
     dims.push_back({Symbol::kNone, extent});
   return graph_.AddWeight(tensor, info->dtype, std::move(dims));
+}
+
+ValueId DecoderBuilder::ExpertStack(std::string_view name, int64_t rows, int64_t columns) {
+  const std::string tensor = TensorName(fmt::format("{}.weight", name));
+  const int64_t experts = config().experts.count;
+  const TensorInfo* info = Checked(tensor, std::array{experts, rows, columns});
+  if (info == nullptr)
+    return ValueId();
+  return graph_.AddWeight(tensor, info->dtype,
+                          {{Symbol::kNone, experts * rows}, {Symbol::kNone, columns}});
 }
 
 ValueId DecoderBuilder::Embed() {
@@ -122,13 +144,39 @@ ValueId DecoderBuilder::Attention(ValueId q, ValueId k, ValueId v, const Attenti
   return Append("attention", attrs, {q, k, v, positions_});
 }
 
-ValueId DecoderBuilder::GatedFeedForward(ValueId x, Activation activation) {
+ValueId DecoderBuilder::GatedFeedForward(ValueId x, const Gated& gated) {
   const int64_t hidden = config().hidden_size;
-  const int64_t ffn = config().ffn_size;
-  ValueId gate = Linear(x, "ffn_gate", ffn, hidden);
-  ValueId up = Linear(x, "ffn_up", ffn, hidden);
-  ValueId activated = activation == Activation::kSilu ? Silu(gate) : Gelu(gate);
-  return Linear(Mul(activated, up), "ffn_down", hidden, ffn);
+  const auto name = [&](std::string_view stem) { return fmt::format("{}{}", stem, gated.suffix); };
+  ValueId gate = Linear(x, name("ffn_gate"), gated.ffn, hidden);
+  ValueId up = Linear(x, name("ffn_up"), gated.ffn, hidden);
+  ValueId activated = gated.activation == Activation::kSilu ? Silu(gate) : Gelu(gate);
+  return Linear(Mul(activated, up), name("ffn_down"), hidden, gated.ffn);
+}
+
+ValueId DecoderBuilder::ExpertFeedForward(ValueId x) {
+  const ExpertConfig& experts = config().experts;
+  const int64_t hidden = config().hidden_size;
+  std::vector<ValueId> logits = {Linear(x, "ffn_gate_inp", experts.count, hidden)};
+  if (HasTensor("exp_probs_b.bias"))
+    logits.push_back(Weight(TensorName("exp_probs_b.bias"), {experts.count}));
+  ValueId route =
+      Append("route",
+             RouteAttrs{experts.used, experts.sigmoid, experts.normalized, experts.scale,
+                        experts.groups, experts.used_groups, experts.group_best},
+             std::move(logits));
+  ValueId mixed = Append("experts", ExpertsAttrs{experts.count, experts.used, Epilogue::kSiluMul},
+                         {x, route, ExpertStack("ffn_gate_exps", experts.ffn_size, hidden),
+                          ExpertStack("ffn_up_exps", experts.ffn_size, hidden),
+                          ExpertStack("ffn_down_exps", hidden, experts.ffn_size)});
+  if (experts.shared_ffn_size == 0)
+    return mixed;
+  ValueId shared = GatedFeedForward(x, {Activation::kSilu, experts.shared_ffn_size, "_shexp"});
+  // Qwen2-MoE's shared expert counts as much as its own gate says.
+  if (HasTensor("ffn_gate_inp_shexp.weight")) {
+    shared = Append("gated shared expert", GateRowsAttrs{},
+                    {shared, Linear(x, "ffn_gate_inp_shexp", 1, hidden)});
+  }
+  return Append("all experts", AddAttrs{}, {mixed, shared});
 }
 
 void DecoderBuilder::Head(ValueId x) {

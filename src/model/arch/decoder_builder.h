@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,9 +49,23 @@ class DecoderBuilder {
   // The same; x itself when the factor is 1.
   ValueId Scaled(ValueId x, float factor) { return factor == 1.0F ? x : Scale(x, factor); }
 
-  // down(act(gate(x)) * up(x)), act chosen by the family.
-  enum class Activation : uint8_t { kSilu, kGelu };
-  ValueId GatedFeedForward(ValueId x, Activation activation);
+  // down(act(gate(x)) * up(x)) of the matrices "ffn_gate<suffix>" and so on, `ffn` wide in between;
+  // act is kSilu or kGelu.
+  struct Gated {
+    Activation activation = Activation::kSilu;
+    int64_t ffn = 0;
+    std::string_view suffix;
+  };
+  ValueId GatedFeedForward(ValueId x, const Gated& gated);
+  ValueId GatedFeedForward(ValueId x, Activation activation) {
+    return GatedFeedForward(x, {activation, config().ffn_size, {}});
+  }
+  // The mixture of experts of the current layer, shared experts included.
+  ValueId ExpertFeedForward(ValueId x);
+  // One of the two, as the hyperparameters say for the current layer.
+  ValueId FeedForward(ValueId x, Activation activation) {
+    return HasExperts(config(), layer_) ? ExpertFeedForward(x) : GatedFeedForward(x, activation);
+  }
 
   // Chosen rows, final norm and output head (the embedding table when there is no output.weight);
   // marks the logits as the graph's output.
@@ -62,6 +77,10 @@ class DecoderBuilder {
  private:
   ValueId Append(std::string_view what, OpAttrs attrs, std::vector<ValueId> inputs);
   ValueId Weight(const std::string& tensor, std::vector<int64_t> shape);
+  // The current layer's "<name>.weight" [experts, rows, columns] as [experts * rows, columns].
+  ValueId ExpertStack(std::string_view name, int64_t rows, int64_t columns);
+  // Null and the error in status_ when the tensor is missing or has another shape.
+  const TensorInfo* Checked(const std::string& tensor, std::span<const int64_t> shape);
   std::string TensorName(std::string_view name) const;
   ValueId Fail(Error error);
 

@@ -28,7 +28,7 @@ Result<Graph> BuildGemmaDecoder(const ModelSource& source, GemmaHeadsOf heads_of
     b.SetLayer(layer);
     x = AttentionBlock(b, x, layer, heads_of);
     ValueId n = b.Norm(x, "ffn_norm.weight", c.hidden_size);
-    ValueId f = b.GatedFeedForward(n, DecoderBuilder::Activation::kGelu);
+    ValueId f = b.GatedFeedForward(n, Activation::kGelu);
     x = b.Add(b.Norm(f, "post_ffw_norm.weight", c.hidden_size), x);
   }
   b.Head(x);

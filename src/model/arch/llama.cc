@@ -22,7 +22,7 @@ Result<Graph> BuildLlama(const ModelSource& source) {
     ValueId o = b.Linear(a, "attn_output", c.hidden_size, c.head_count * c.head_dim);
     x = b.Add(b.Scaled(o, c.residual_scale), x);
     ValueId n = b.Norm(x, "ffn_norm.weight", c.hidden_size);
-    ValueId f = b.GatedFeedForward(n, DecoderBuilder::Activation::kSilu);
+    ValueId f = b.FeedForward(n, Activation::kSilu);
     x = b.Add(b.Scaled(f, c.residual_scale), x);
   }
   b.Head(x);

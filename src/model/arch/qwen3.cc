@@ -23,7 +23,7 @@ Result<Graph> BuildQwen3(const ModelSource& source) {
     ValueId a = b.Attention(q, k, v, attention);
     x = b.Add(b.Linear(a, "attn_output", c.hidden_size, c.head_count * c.head_dim), x);
     ValueId n = b.Norm(x, "ffn_norm.weight", c.hidden_size);
-    x = b.Add(b.GatedFeedForward(n, DecoderBuilder::Activation::kSilu), x);
+    x = b.Add(b.FeedForward(n, Activation::kSilu), x);
   }
   b.Head(x);
   return b.Finish();

@@ -17,9 +17,9 @@ struct Architecture {
   std::string_view name;
   bool interleaved_rope;  // whether the file's query and key rows are permuted for pairs (2p, 2p+1)
 };
-constexpr Architecture kArchitectures[] = {{"llama", true},   {"qwen2", false},  {"qwen3", false},
-                                           {"gemma2", false}, {"gemma3", false}, {"phi3", false},
-                                           {"granite", true}};
+constexpr Architecture kArchitectures[] = {
+    {"llama", true}, {"qwen2", false},  {"qwen3", false},    {"gemma2", false},   {"gemma3", false},
+    {"phi3", false}, {"granite", true}, {"qwen2moe", false}, {"qwen3moe", false}, {"olmoe", false}};
 
 const Architecture* FindArchitecture(std::string_view name) {
   for (const Architecture& architecture : kArchitectures) {
@@ -194,6 +194,8 @@ Status FillKnown(const GgufFields& fields, ModelSource& source) {
   if (config.architecture == "llama" || config.architecture == "phi3")
     TENON_RETURN_IF_ERROR(fields.Optional("attention.sliding_window", config.sliding_window));
   TENON_RETURN_IF_ERROR(CheckVocabulary(fields, source));
+  TENON_RETURN_IF_ERROR(ReadGgufExperts(fields, config));
+  TENON_RETURN_IF_ERROR(StackExperts(config, source));
   return config.architecture == "phi3" ? SlicePhi3Tensors(config, source) : Status();
 }
 

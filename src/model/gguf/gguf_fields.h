@@ -43,4 +43,7 @@ class GgufFields {
 // Fills config.rope except `interleaved`. REQUIRES: head_dim and context_length are known.
 Status ReadGgufRope(const GgufFields& fields, ModelConfig& config);
 
+// Fills config.experts for architectures that may have them; a llama with experts becomes mixtral.
+Status ReadGgufExperts(const GgufFields& fields, ModelConfig& config);
+
 }  // namespace tenon

@@ -13,21 +13,6 @@ constexpr int64_t kLargestSize = std::numeric_limits<int32_t>::max();
 // Tables of layers are made before the tensors tell how many there are; real models have up to 126.
 constexpr int64_t kMostLayers = 10000;
 
-Status ReadSize(const JsonValue& root, std::string_view key, int64_t& out) {
-  const auto field = root.Find(key);
-  if (!field)
-    return {};
-  TENON_ASSIGN_OR_RETURN(out, field->Integer());
-  if (out < 1 || out > kLargestSize)
-    return field->Wrong(fmt::format("{} found, 1 to 2^31-1 expected", out));
-  return {};
-}
-
-Status NeedSize(const JsonValue& root, std::string_view key, int64_t& out) {
-  TENON_RETURN_IF_ERROR(root.At(key));
-  return ReadSize(root, key, out);
-}
-
 Result<const HfFamily*> ReadFamily(const JsonValue& root) {
   TENON_ASSIGN_OR_RETURN(const JsonValue list, root.At("architectures"));
   TENON_ASSIGN_OR_RETURN(const auto names, list.Array());
@@ -125,6 +110,21 @@ Status ReadNumbers(const JsonValue& root, HfConfig& config) {
 
 }  // namespace
 
+Status ReadSize(const JsonValue& root, std::string_view key, int64_t& out) {
+  const auto field = root.Find(key);
+  if (!field)
+    return {};
+  TENON_ASSIGN_OR_RETURN(out, field->Integer());
+  if (out < 1 || out > kLargestSize)
+    return field->Wrong(fmt::format("{} found, 1 to 2^31-1 expected", out));
+  return {};
+}
+
+Status NeedSize(const JsonValue& root, std::string_view key, int64_t& out) {
+  TENON_RETURN_IF_ERROR(root.At(key));
+  return ReadSize(root, key, out);
+}
+
 Status ReadPositive(const JsonValue& object, std::string_view key, float& out) {
   const auto field = object.Find(key);
   if (!field)
@@ -147,10 +147,12 @@ Result<HfConfig> ReadHfConfig(const JsonValue& root) {
   TENON_RETURN_IF_ERROR(ReadNumbers(root, config));
   TENON_RETURN_IF_ERROR(ReadHfRope(root, config));
   TENON_RETURN_IF_ERROR(ReadHfWindows(root, config));
+  TENON_RETURN_IF_ERROR(ReadHfExperts(root, config));
   TENON_ASSIGN_OR_RETURN(config.tied,
                          root.BoolOr("tie_word_embeddings", config.family->tied_by_default));
   TENON_ASSIGN_OR_RETURN(config.attention_bias, root.BoolOr("attention_bias", false));
   TENON_ASSIGN_OR_RETURN(config.mlp_bias, root.BoolOr("mlp_bias", false));
+  TENON_ASSIGN_OR_RETURN(config.qkv_bias, root.BoolOr("qkv_bias", config.family->qkv_bias));
   return config;
 }
 

@@ -15,6 +15,7 @@ struct HfConfig {
   bool tied = false;            // the output head is the embedding table
   bool attention_bias = false;  // on all four projections
   bool mlp_bias = false;
+  bool qkv_bias = false;
 };
 
 // Fills `out` from the file's root. Written by transformers 4 and 5.
@@ -23,7 +24,12 @@ Result<HfConfig> ReadHfConfig(const JsonValue& root);
 // Parts of it: rotary parameters and windows of the layers. REQUIRES: the sizes are known.
 Status ReadHfRope(const JsonValue& root, HfConfig& config);
 Status ReadHfWindows(const JsonValue& root, HfConfig& config);
+// The mixture of experts, for families that have one.
+Status ReadHfExperts(const JsonValue& root, HfConfig& config);
 
+// The size at `key`, 1 to 2^31-1. Missing or null leaves `out`, or is an error in NeedSize.
+Status ReadSize(const JsonValue& object, std::string_view key, int64_t& out);
+Status NeedSize(const JsonValue& object, std::string_view key, int64_t& out);
 // The number at `key`: finite and above zero. Missing or null leaves `out`.
 Status ReadPositive(const JsonValue& object, std::string_view key, float& out);
 

@@ -17,7 +17,16 @@ constexpr HfName kLlamaNames[] = {
     {"mlp.down_proj", "ffn_down"},
     {"input_layernorm", "attn_norm"},
     {"post_attention_layernorm", "ffn_norm"},
+    {"block_sparse_moe.gate", "ffn_gate_inp"},
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
 };
+constexpr HfName kMixtralExperts[] = {{"w1", "ffn_gate"}, {"w3", "ffn_up"}, {"w2", "ffn_down"}};
+constexpr HfName kExperts[] = {
+    {"gate_proj", "ffn_gate"}, {"up_proj", "ffn_up"}, {"down_proj", "ffn_down"}};
 // Norms before and after each sublayer; the same name means another place than in Llama.
 constexpr HfName kGemmaNames[] = {
     {"self_attn.q_proj", "attn_q"},
@@ -41,7 +50,7 @@ constexpr HfName kPhi3Names[] = {
     {"input_layernorm", "attn_norm"},   {"post_attention_layernorm", "ffn_norm"},
 };
 
-constexpr std::array<HfFamily, 8> kFamilies = {{
+constexpr std::array<HfFamily, 12> kFamilies = {{
     {.architecture = "LlamaForCausalLM", .name = "llama", .layer_names = kLlamaNames},
     {.architecture = "MistralForCausalLM",
      .name = "llama",
@@ -78,6 +87,31 @@ constexpr std::array<HfFamily, 8> kFamilies = {{
      .layer_names = kPhi3Names,
      .window = HfWindow::kEveryLayer},
     {.architecture = "GraniteForCausalLM", .name = "granite", .layer_names = kLlamaNames},
+    {.architecture = "MixtralForCausalLM",
+     .name = "mixtral",
+     .layer_names = kLlamaNames,
+     .expert_prefix = "block_sparse_moe.experts.",
+     .expert_names = kMixtralExperts,
+     .rope_base = 1000000.0F,
+     .window = HfWindow::kEveryLayer},
+    {.architecture = "Qwen2MoeForCausalLM",
+     .name = "qwen2moe",
+     .layer_names = kLlamaNames,
+     .expert_prefix = "mlp.experts.",
+     .expert_names = kExperts,
+     .qkv_bias = true,
+     .window = HfWindow::kLastLayers},
+    {.architecture = "Qwen3MoeForCausalLM",
+     .name = "qwen3moe",
+     .layer_names = kLlamaNames,
+     .expert_prefix = "mlp.experts.",
+     .expert_names = kExperts,
+     .window = HfWindow::kEveryLayerIfUsed},
+    {.architecture = "OlmoeForCausalLM",
+     .name = "olmoe",
+     .layer_names = kLlamaNames,
+     .expert_prefix = "mlp.experts.",
+     .expert_names = kExperts},
 }};
 
 }  // namespace

@@ -209,12 +209,14 @@ Status ReadHfWindows(const JsonValue& root, HfConfig& config) {
   if (config.family->window == HfWindow::kNone)
     return {};
   TENON_ASSIGN_OR_RETURN(model.sliding_window, ReadWindow(root));
-  if (config.family->window == HfWindow::kLastLayers) {
+  if (config.family->window == HfWindow::kLastLayers ||
+      config.family->window == HfWindow::kEveryLayerIfUsed) {
     TENON_ASSIGN_OR_RETURN(const bool used, root.BoolOr("use_sliding_window", false));
     if (!used)
       model.sliding_window = 0;
   }
-  if (model.sliding_window == 0 || config.family->window == HfWindow::kEveryLayer)
+  if (model.sliding_window == 0 || config.family->window == HfWindow::kEveryLayer ||
+      config.family->window == HfWindow::kEveryLayerIfUsed)
     return {};
   const auto kinds = root.Find("layer_types");
   return kinds ? ReadLayerTypes(*kinds, config) : FillLayerWindows(root, config);

@@ -34,27 +34,44 @@ std::string_view FindName(std::span<const HfName> names, std::string_view hf) {
   return {};
 }
 
+// The number at the begin of `text`, which is moved behind it and the dot that follows; -1 when
+// that is not there or the number is `end` or more.
+int64_t TakeIndex(std::string_view& text, int64_t end) {
+  int64_t index = -1;
+  const char* last = text.data() + text.size();
+  const auto [rest, code] = std::from_chars(text.data(), last, index);
+  if (code != std::errc() || rest == last || *rest != '.' || index < 0 || index >= end)
+    return -1;
+  text.remove_prefix(static_cast<size_t>(rest + 1 - text.data()));
+  return index;
+}
+
+// The stem of a module of a layer without its "blk.<layer>."; empty when the family has none.
+std::string FindLayerStem(const HfConfig& config, std::string_view module) {
+  const HfFamily& family = *config.family;
+  if (family.expert_names.empty() || !module.starts_with(family.expert_prefix))
+    return std::string(FindName(family.layer_names, module));
+  module.remove_prefix(family.expert_prefix.size());
+  const int64_t expert = TakeIndex(module, config.model.experts.count);
+  const std::string_view name = FindName(family.expert_names, module);
+  return expert < 0 || name.empty() ? std::string() : fmt::format("{}.{}", name, expert);
+}
+
 // The place of a tensor by its name; none when the family has no such module.
 std::optional<Place> FindPlace(const HfConfig& config, std::string_view name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos)
     return std::nullopt;
-  const std::string_view module = name.substr(0, dot);
+  std::string_view module = name.substr(0, dot);
   const std::string_view kind = name.substr(dot + 1);
   if (const std::string_view top = FindName(kTopNames, module); !top.empty())
     return Place{std::string(top), kind};
   if (!module.starts_with(kLayerPrefix))
     return std::nullopt;
-  const char* begin = module.data() + kLayerPrefix.size();
-  const char* end = module.data() + module.size();
-  int64_t layer = -1;
-  const auto [rest, code] = std::from_chars(begin, end, layer);
-  if (code != std::errc() || rest == end || *rest != '.' || layer < 0 ||
-      layer >= config.model.layer_count)
-    return std::nullopt;
-  const std::string_view part =
-      FindName(config.family->layer_names, std::string_view(rest + 1, end));
-  if (part.empty())
+  module.remove_prefix(kLayerPrefix.size());
+  const int64_t layer = TakeIndex(module, config.model.layer_count);
+  const std::string part = FindLayerStem(config, module);
+  if (layer < 0 || part.empty())
     return std::nullopt;
   return Place{fmt::format("blk.{}.{}", layer, part), kind};
 }
@@ -66,7 +83,7 @@ bool IsAttention(std::string_view stem) {
 // Whether the module has a bias, as config.json says.
 bool HasBias(const HfConfig& config, std::string_view stem) {
   if (IsAttention(stem))
-    return config.attention_bias || config.family->qkv_bias;
+    return config.attention_bias || config.qkv_bias;
   if (stem.ends_with(".attn_output"))
     return config.attention_bias;
   const bool feed_forward =
@@ -274,6 +291,7 @@ Status TakeHfTensors(SafetensorsShards shards, const HfConfig& config,
   source.files = std::move(shards.files);
   if (config.family->name == "phi3")
     TENON_RETURN_IF_ERROR(SlicePhi3Tensors(config.model, source));
+  TENON_RETURN_IF_ERROR(StackExperts(config.model, source));
   TENON_RETURN_IF_ERROR(CheckBiases(config, source));
   if (config.tied || source.Find("output.weight") != nullptr)
     return {};

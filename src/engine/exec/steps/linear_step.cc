@@ -109,7 +109,7 @@ void LinearStep::Multiply(const Activations& x, const Tile& tile, float* out,
                           int64_t out_stride) const {
   const PackedMatrix& matrix = *tile.segment->matrix;
   GemmArgs gemm;
-  gemm.panel = matrix.data + tile.panel * matrix.panel_bytes;
+  gemm.panel = matrix.Panel(0, tile.panel);
   gemm.k = matrix.columns;
   gemm.activations = x.rows + tile.first_row * x.stride;
   gemm.activation_stride = x.stride;

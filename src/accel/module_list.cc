@@ -1,0 +1,36 @@
+#include "accel/module_list.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+#include "accel/draft_model/draft_model_module.h"
+#include "accel/ngram/ngram_module.h"
+
+namespace tenon {
+namespace {
+
+// One line for each module.
+constexpr std::array kModules = {
+    ModuleEntry{"ngram", "guesses looked up in the prompt and the answer", CreateNgramModule},
+    ModuleEntry{"draft_model", "guesses from a smaller model", CreateDraftModelModule},
+};
+
+}  // namespace
+
+std::span<const ModuleEntry> KnownModules() {
+  return kModules;
+}
+
+Result<std::unique_ptr<Module>> CreateModule(const ModuleContext& context) {
+  std::string names;
+  for (const ModuleEntry& entry : KnownModules()) {
+    if (entry.name == context.name)
+      return entry.create(context);
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return NotFound(fmt::format("no module {}; there are: {}", context.name, names), "modules");
+}
+
+}  // namespace tenon

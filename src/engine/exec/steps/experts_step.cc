@@ -1,0 +1,250 @@
+#include "engine/exec/steps/experts_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "engine/exec/steps/activation_group.h"
+
+namespace tenon {
+namespace {
+
+// As in linear_step.cc: tokens in a tile, and ranges for each worker.
+constexpr int64_t kTilePairs = 64;
+constexpr int64_t kRangesPerWorker = 8;
+
+constexpr int64_t kFloat = static_cast<int64_t>(sizeof(float));
+
+int64_t AlignUp(int64_t bytes) {
+  constexpr int64_t kLine = 64;  // cache line: vectors of workers are apart
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+int64_t RowBytes(PackedKind kind, int64_t columns) {
+  return IsQuantizedKind(kind) ? ActivationRowBytes(columns) : columns * kFloat;
+}
+
+// 16 outputs of one expert to the token's sums. Plain products and sums, which every machine rounds
+// alike.
+void AddWeighted(const float* values, float weight, int64_t width, float* sums) {
+  for (int64_t i = 0; i < width; ++i)
+    sums[i] += weight * values[i];
+}
+
+}  // namespace
+
+std::string ExpertsStep::Describe() const {
+  return fmt::format("{} experts [{},{}], {} a token{}", args_.attrs.experts, args_.gate->rows,
+                     args_.gate->columns, args_.attrs.used,
+                     QuantizesInput() ? " (quantizes its input)" : "");
+}
+
+bool ExpertsStep::QuantizesInput() const {
+  return IsQuantizedKind(args_.gate->kind) && args_.x.dtype == DType::kF32;
+}
+
+int64_t ExpertsStep::InputBytes() const {
+  return RowBytes(args_.gate->kind, args_.gate->columns);
+}
+
+int64_t ExpertsStep::MiddleBytes() const {
+  return RowBytes(args_.down->kind, args_.down->columns);
+}
+
+ExpertsStep::Layout ExpertsStep::LayoutFor(int64_t tokens) const {
+  const int64_t pairs = tokens * args_.attrs.used;
+  Layout layout;
+  layout.middle = QuantizesInput() ? AlignUp(tokens * InputBytes()) : 0;
+  layout.tokens = layout.middle + AlignUp(pairs * MiddleBytes());
+  layout.weights = layout.tokens + AlignUp(pairs * kFloat);
+  layout.begins = layout.weights + AlignUp(pairs * kFloat);
+  layout.experts = layout.begins + AlignUp((args_.attrs.experts + 1) * kFloat);
+  layout.total = layout.experts + AlignUp(args_.attrs.experts * kFloat);
+  return layout;
+}
+
+int64_t ExpertsStep::WorkspaceBytes(int64_t tokens) const {
+  return LayoutFor(tokens).total;
+}
+
+// The results of gate and up, and a tile of gathered rows.
+int64_t ExpertsStep::WorkerScratchBytes() const {
+  return 2 * kTilePairs * kPanelRows * kFloat + kTilePairs * InputBytes();
+}
+
+Status ExpertsStep::Run(const StepContext& context) const {
+  const int64_t tokens = context.RowCount(args_.x.rows);
+  const Layout layout = LayoutFor(tokens);
+  const Pairs pairs = SortPairs(context, layout);
+  const Rows x = PrepareInput(context, context.workspace + layout.x);
+  const Rows middle{context.workspace + layout.middle, MiddleBytes()};
+  GateUp(context, x, middle, pairs);
+  Down(context, middle, pairs);
+  return {};
+}
+
+ExpertsStep::Rows ExpertsStep::PrepareInput(const StepContext& context,
+                                            std::byte* workspace) const {
+  if (!QuantizesInput())
+    return {context.Row(args_.x, 0), args_.x.row_bytes};
+  const int64_t stride = InputBytes();
+  context.pool.ParallelFor(
+      context.RowCount(args_.x.rows), 16, [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+          args_.quantize(context.FloatRow(args_.x, row), args_.x.columns, workspace + row * stride);
+        }
+      });
+  return {workspace, stride};
+}
+
+// A counting sort: experts' counts, their first pairs, then the pairs themselves.
+ExpertsStep::Pairs ExpertsStep::SortPairs(const StepContext& context, const Layout& layout) const {
+  const int64_t tokens = context.RowCount(args_.x.rows);
+  const int64_t experts = args_.attrs.experts;
+  Pairs pairs;
+  pairs.tokens = reinterpret_cast<int32_t*>(context.workspace + layout.tokens);
+  pairs.weights = reinterpret_cast<float*>(context.workspace + layout.weights);
+  pairs.begins = reinterpret_cast<int32_t*>(context.workspace + layout.begins);
+  pairs.experts = reinterpret_cast<int32_t*>(context.workspace + layout.experts);
+  std::fill_n(pairs.begins, experts + 1, 0);
+  for (int64_t token = 0; token < tokens; ++token) {
+    const float* route = context.FloatRow(args_.route, token);
+    for (int64_t expert = 0; expert < experts; ++expert)
+      pairs.begins[expert + 1] += route[expert] != 0.0F ? 1 : 0;
+  }
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    if (pairs.begins[expert + 1] > 0)
+      pairs.experts[pairs.active++] = static_cast<int32_t>(expert);
+    pairs.begins[expert + 1] += pairs.begins[expert];
+  }
+  TENON_CHECK(pairs.begins[experts] <= tokens * args_.attrs.used);
+  // Each pair moves its expert's begin on; afterwards every begin is the next expert's.
+  for (int64_t token = 0; token < tokens; ++token) {
+    const float* route = context.FloatRow(args_.route, token);
+    for (int64_t expert = 0; expert < experts; ++expert) {
+      if (route[expert] == 0.0F)
+        continue;
+      const int32_t pair = pairs.begins[expert]++;
+      pairs.tokens[pair] = static_cast<int32_t>(token);
+      pairs.weights[pair] = route[expert];
+    }
+  }
+  for (int64_t expert = experts; expert > 0; --expert)
+    pairs.begins[expert] = pairs.begins[expert - 1];
+  pairs.begins[0] = 0;
+  return pairs;
+}
+
+// The input rows of a tile's tokens, one after the other. A single one stays where it is.
+ExpertsStep::Rows ExpertsStep::Gather(const Rows& x, const Pairs& pairs, const Tile& tile,
+                                      std::byte* scratch) const {
+  const int32_t* tokens = pairs.tokens + tile.first_pair;
+  if (tile.pairs == 1)
+    return {x.data + tokens[0] * x.stride, x.stride};
+  for (int64_t i = 0; i < tile.pairs; ++i)
+    std::memcpy(scratch + i * x.stride, x.data + tokens[i] * x.stride,
+                static_cast<size_t>(x.stride));
+  return {scratch, x.stride};
+}
+
+void ExpertsStep::Multiply(const PackedMatrix& matrix, const Rows& rows, const Tile& tile,
+                           int64_t panel, float* out) const {
+  GemmArgs gemm;
+  gemm.panel = matrix.Panel(tile.expert, panel);
+  gemm.k = matrix.columns;
+  gemm.activations = rows.data;
+  gemm.activation_stride = rows.stride;
+  gemm.tokens = tile.pairs;
+  gemm.codebook = matrix.codebook;
+  gemm.out = out;
+  gemm.out_stride = kPanelRows;
+  matrix.gemm(gemm);
+}
+
+void ExpertsStep::RunGateUp(const Rows& x, const Rows& middle, const Pairs& pairs, const Tile& tile,
+                            std::byte* scratch) const {
+  float* gate = reinterpret_cast<float*>(scratch);
+  float* up = gate + kTilePairs * kPanelRows;
+  const Rows rows =
+      Gather(x, pairs, tile, reinterpret_cast<std::byte*>(up + kTilePairs * kPanelRows));
+  const int64_t columns = args_.down->columns;
+  const bool quantized = IsQuantizedKind(args_.down->kind);
+  for (int64_t panel = tile.first_panel; panel < tile.last_panel; ++panel) {
+    Multiply(*args_.gate, rows, tile, panel, gate);
+    Multiply(*args_.up, rows, tile, panel, up);
+    const int64_t first = panel * kPanelRows;
+    const int64_t width = std::min(kPanelRows, columns - first);
+    for (int64_t i = 0; i < tile.pairs; ++i) {
+      float* values = gate + i * kPanelRows;
+      args_.activate(values, up + i * kPanelRows, width, values);
+      std::byte* out = middle.data + (tile.first_pair + i) * middle.stride;
+      if (quantized)
+        StoreActivationGroup(args_.quantize, values, out, columns, panel);
+      else
+        std::copy_n(values, width, reinterpret_cast<float*>(out) + first);
+    }
+  }
+}
+
+// Work is split over the panels of all experts that have tokens.
+void ExpertsStep::GateUp(const StepContext& context, const Rows& x, const Rows& middle,
+                         const Pairs& pairs) const {
+  const int64_t panels = args_.gate->panels();
+  const int64_t all = pairs.active * panels;
+  const int64_t grain = std::max<int64_t>(1, all / (context.pool.threads() * kRangesPerWorker));
+  context.pool.ParallelFor(all, grain, [&](int64_t begin, int64_t end, int worker) {
+    while (begin < end) {
+      Tile tile;
+      tile.expert = pairs.experts[begin / panels];
+      tile.first_panel = begin % panels;
+      tile.last_panel = std::min(panels, tile.first_panel + end - begin);
+      const int64_t last_pair = pairs.begins[tile.expert + 1];
+      for (int64_t pair = pairs.begins[tile.expert]; pair < last_pair; pair += kTilePairs) {
+        tile.first_pair = pair;
+        tile.pairs = std::min(kTilePairs, last_pair - pair);
+        RunGateUp(x, middle, pairs, tile, context.Scratch(worker));
+      }
+      begin += tile.last_panel - tile.first_panel;
+    }
+  });
+}
+
+void ExpertsStep::RunDown(const StepContext& context, const Rows& middle, const Pairs& pairs,
+                          const Tile& tile, float* scratch) const {
+  const Rows rows{middle.data + tile.first_pair * middle.stride, middle.stride};
+  for (int64_t panel = tile.first_panel; panel < tile.last_panel; ++panel) {
+    Multiply(*args_.down, rows, tile, panel, scratch);
+    const int64_t first = panel * kPanelRows;
+    const int64_t width = std::min(kPanelRows, args_.out.columns - first);
+    for (int64_t i = 0; i < tile.pairs; ++i) {
+      const int64_t pair = tile.first_pair + i;
+      AddWeighted(scratch + i * kPanelRows, pairs.weights[pair], width,
+                  context.FloatRow(args_.out, pairs.tokens[pair]) + first);
+    }
+  }
+}
+
+// Work is split over the panels of the output: whoever has one goes through all experts in order.
+void ExpertsStep::Down(const StepContext& context, const Rows& middle, const Pairs& pairs) const {
+  const int64_t panels = args_.down->panels();
+  const int64_t grain = std::max<int64_t>(1, panels / (context.pool.threads() * kRangesPerWorker));
+  context.pool.ParallelFor(panels, grain, [&](int64_t begin, int64_t end, int worker) {
+    const int64_t first = begin * kPanelRows;
+    const int64_t width = std::min(args_.out.columns, end * kPanelRows) - first;
+    for (int64_t row = 0; row < context.RowCount(args_.out.rows); ++row)
+      std::fill_n(context.FloatRow(args_.out, row) + first, width, 0.0F);
+    for (int64_t i = 0; i < pairs.active; ++i) {
+      Tile tile{pairs.experts[i], begin, end, 0, 0};
+      const int64_t last_pair = pairs.begins[tile.expert + 1];
+      for (int64_t pair = pairs.begins[tile.expert]; pair < last_pair; pair += kTilePairs) {
+        tile.first_pair = pair;
+        tile.pairs = std::min(kTilePairs, last_pair - pair);
+        RunDown(context, middle, pairs, tile, reinterpret_cast<float*>(context.Scratch(worker)));
+      }
+    }
+  });
+}
+
+}  // namespace tenon
