@@ -28,10 +28,11 @@ enum class DType : uint8_t {
   kIQ4_NL,
   kIQ4_XS,
   kMXFP4,
-  kActI8,  // activations quantized on the fly; layout in hal/kernel_set.h, never in a file
+  kQ4_F32,  // of ONNX exports: 4 bits around 8 with a float scale; not in GGUF
+  kActI8,   // activations quantized on the fly; layout in hal/kernel_set.h, never in a file
 };
 
-inline constexpr int kDTypeCount = 18;
+inline constexpr int kDTypeCount = 19;
 
 struct DTypeInfo {
   DType dtype;
