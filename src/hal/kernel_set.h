@@ -50,7 +50,7 @@ enum class PackedKind : uint8_t {
   kU4S32,         // q 0..15, zero point 8:  288 bytes   (Q4_0)
   kU4S32M,        // q 0..15, minima:        320 bytes   (Q4_1, Q4_K)
   kU4S16M,        // q 0..15, minima:        384 bytes   (Q2_K, Q3_K)
-  kCodebook4S32,  // d*codebook[q]:          320 bytes   (IQ4_NL, IQ4_XS, MXFP4, Q4_F32); scales are float
+  kCodebook4S32,  // d*codebook[q]:          320 bytes   (IQ4_NL, IQ4_XS, MXFP4); scales are float
   kU5S32,         // q 0..31, zero point 16: 352 bytes   (Q5_0)
   kU5S32M,        // q 0..31, minima:        384 bytes   (Q5_1, Q5_K)
   kU6S16,         // q 0..63, zero point 32: 448 bytes   (Q6_K)

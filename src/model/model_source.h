@@ -80,7 +80,7 @@ struct ModelSource {
 };
 
 // Opens a model by what is at `path`: a GGUF file (any shard of a split one finds its siblings), or
-// a Hugging Face directory or a file in one, or an ONNX Runtime GenAI folder or its .onnx file.
+// a Hugging Face directory or a file in one.
 Result<ModelSource> OpenModel(const std::filesystem::path& path);
 
 }  // namespace tenon

@@ -152,17 +152,6 @@ struct BlockMXFP4 {
 };
 static_assert(sizeof(BlockMXFP4) == 17);
 
-// What ONNX's MatMulNBits holds with float scales: w = d * (q - 8).
-struct BlockQ4_F32 {
-  static constexpr int kElements = kSmallBlock;
-  float d;
-  uint8_t qs[16];  // nibbles: w[j] low, w[j+16] high
-};
-static_assert(sizeof(BlockQ4_F32) == 20);
-
-// q - 8, as a codebook.
-inline constexpr int8_t kQ4Values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
-
 // The non-linear 4-bit codebook of IQ4_NL and IQ4_XS.
 inline constexpr int8_t kIQ4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};

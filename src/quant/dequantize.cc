@@ -161,13 +161,6 @@ void Decode(const BlockMXFP4& block, float* out) {
   }
 }
 
-void Decode(const BlockQ4_F32& block, float* out) {
-  for (int j = 0; j < 16; ++j) {
-    out[j] = block.d * static_cast<float>(kQ4Values[LowNibble(block.qs[j])]);
-    out[j + 16] = block.d * static_cast<float>(kQ4Values[HighNibble(block.qs[j])]);
-  }
-}
-
 template <class Block>
 void DecodeRow(std::span<const std::byte> row, std::span<float> out) {
   const int64_t blocks = static_cast<int64_t>(out.size()) / Block::kElements;
@@ -221,8 +214,6 @@ void DequantizeRow(DType dtype, std::span<const std::byte> row, std::span<float>
       return DecodeRow<BlockIQ4_XS>(row, out);
     case DType::kMXFP4:
       return DecodeRow<BlockMXFP4>(row, out);
-    case DType::kQ4_F32:
-      return DecodeRow<BlockQ4_F32>(row, out);
     case DType::kI32:
     case DType::kActI8:
       break;

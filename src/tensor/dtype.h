@@ -28,11 +28,10 @@ enum class DType : uint8_t {
   kIQ4_NL,
   kIQ4_XS,
   kMXFP4,
-  kQ4_F32,  // of ONNX exports: 4 bits around 8 with a float scale; not in GGUF
-  kActI8,   // activations quantized on the fly; layout in hal/kernel_set.h, never in a file
+  kActI8,  // activations quantized on the fly; layout in hal/kernel_set.h, never in a file
 };
 
-inline constexpr int kDTypeCount = 19;
+inline constexpr int kDTypeCount = 18;
 
 struct DTypeInfo {
   DType dtype;

@@ -171,11 +171,6 @@ void Decode(const BlockMXFP4& block, int, RowBlock* out) {
   out->codebook_d = ScaleMXFP4(block.e);
 }
 
-void Decode(const BlockQ4_F32& block, int, RowBlock* out) {
-  LowThenHighNibbles(block.qs, out->q);
-  out->codebook_d = block.d;
-}
-
 constexpr uint32_t kLowNibbles = 0x0f0f0f0f;
 
 // The bits above the nibbles of row r, four values (a step) in a word.
@@ -299,8 +294,6 @@ void PackRows(const PanelSource& source, std::byte* out) {
       return PackQuantized<BlockIQ4_XS, PackedKind::kCodebook4S32>(source, out);
     case DType::kMXFP4:
       return PackQuantized<BlockMXFP4, PackedKind::kCodebook4S32>(source, out);
-    case DType::kQ4_F32:
-      return PackQuantized<BlockQ4_F32, PackedKind::kCodebook4S32>(source, out);
     case DType::kI32:
     case DType::kActI8:
       break;
@@ -332,7 +325,6 @@ PackedKind PackedKindFor(DType dtype) {
     case DType::kIQ4_NL:
     case DType::kIQ4_XS:
     case DType::kMXFP4:
-    case DType::kQ4_F32:
       return PackedKind::kCodebook4S32;
     case DType::kQ8_0:
       return PackedKind::kU8S32;
@@ -358,8 +350,6 @@ const int8_t* CodebookFor(DType dtype) {
       return kIQ4Values;
     case DType::kMXFP4:
       return kMxfp4Values;
-    case DType::kQ4_F32:
-      return kQ4Values;
     default:
       return nullptr;
   }

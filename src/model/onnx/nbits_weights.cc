@@ -70,11 +70,6 @@ void Encode(const RowReader& row, int64_t begin, int64_t group, BlockQ4_0& block
   PackNibbles(row, begin, block.qs);
 }
 
-void Encode(const RowReader& row, int64_t begin, int64_t group, BlockQ4_F32& block) {
-  block.d = row.Scale(group);
-  PackNibbles(row, begin, block.qs);
-}
-
 void Encode(const RowReader& row, int64_t begin, int64_t group, BlockQ4_1& block) {
   block.d = F32ToF16(row.Scale(group));
   block.m = F32ToF16(-row.Scale(group) * row.Zero(group));
@@ -102,17 +97,6 @@ void DecodeRows(const NbitsMatrix& matrix, float* out) {
       *out++ = row.Scale(group) * (static_cast<float>(row.Quant(k)) - row.Zero(group));
     }
   }
-}
-
-bool ScalesAreF16(const NbitsMatrix& matrix) {
-  if (matrix.scale_type == ElementType::kF16)
-    return true;
-  for (int64_t i = 0; i < matrix.rows * matrix.blocks(); ++i) {
-    const float scale = FloatAt(matrix.scale_type, matrix.scales, i);
-    if (F16ToF32(F32ToF16(scale)) != scale)
-      return false;
-  }
-  return true;
 }
 
 Status CheckSize(std::string_view what, std::span<const std::byte> bytes, int64_t expected) {
@@ -150,9 +134,7 @@ Status CheckNbits(const NbitsMatrix& m) {
 DType NbitsDType(const NbitsMatrix& matrix) {
   if (matrix.bits != 4 || matrix.block % kBlockValues != 0 || matrix.columns % kBlockValues != 0)
     return DType::kF32;
-  if (!matrix.zeros.empty())
-    return DType::kQ4_1;
-  return ScalesAreF16(matrix) ? DType::kQ4_0 : DType::kQ4_F32;
+  return matrix.zeros.empty() ? DType::kQ4_0 : DType::kQ4_1;
 }
 
 Result<Buffer> ConvertNbits(const NbitsMatrix& matrix, DType dtype) {
@@ -165,9 +147,6 @@ Result<Buffer> ConvertNbits(const NbitsMatrix& matrix, DType dtype) {
       break;
     case DType::kQ4_1:
       EncodeRows<BlockQ4_1>(matrix, buffer.data());
-      break;
-    case DType::kQ4_F32:
-      EncodeRows<BlockQ4_F32>(matrix, buffer.data());
       break;
     default:
       DecodeRows(matrix, buffer.As<float>());

@@ -34,9 +34,9 @@ struct NbitsMatrix {
 // Checks that sizes fit each other; an error says which does not.
 Status CheckNbits(const NbitsMatrix& matrix);
 
-// The format that holds the matrix: Q4_0 (no zeros, scales that are f16), Q4_F32 (no zeros), Q4_1
-// (zeros; minima rounded to f16, 2^-11 relative), each for 4 bits and blocks of a multiple of 32;
-// F32 for anything else.
+// The format that holds the matrix: Q4_0 without zero points, Q4_1 with them, each for 4 bits and
+// blocks of a multiple of 32; F32 for anything else. Exact but for scales that are F32 and for
+// Q4_1's minima, which are rounded to f16 (2^-11 relative).
 DType NbitsDType(const NbitsMatrix& matrix);
 
 // The rows in that format. REQUIRES: CheckNbits.
