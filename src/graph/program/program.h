@@ -2,10 +2,10 @@
 // types, shapes that may be known only when it runs.
 //
 // This is the form of imported graphs that are no decoder known to the engine; those become a Graph
-// (graph.h). Operators are named by domain, name and version, with attributes by name: what they mean
-// stands with their kernels (engine/program). Nodes are in an order in which each value is made
-// before it is read. Owns constants that were computed; others point into `files`.
-// Threading: as a container.
+// (graph.h). Operators are named by domain, name and version, with attributes by name: what they
+// mean stands with their kernels (engine/program). Nodes are in an order in which each value is
+// made before it is read. Owns constants that were computed; others point into `files`. Threading:
+// as a container.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ struct ProgramDim {
 
 struct ProgramValue {
   std::string name;
-  ElementType type = ElementType::kUndefined;          // kUndefined: not declared
+  ElementType type = ElementType::kUndefined;    // kUndefined: not declared
   std::optional<std::vector<ProgramDim>> shape;  // none: not declared
   std::optional<Constant> constant;
 };
@@ -107,14 +107,14 @@ class Program {
   std::vector<ProgramValue> values_;
 };
 
-// The elements of a constant of type F32, F64 or F16, or of an integer type; none otherwise, and for
-// more than `most`.
+// The elements of a constant of type F32, F64 or F16, or of an integer type; none otherwise, and
+// for more than `most`.
 std::optional<std::vector<double>> ConstantNumbers(const Constant& constant, int64_t most = 65536);
 std::optional<std::vector<int64_t>> ConstantIntegers(const Constant& constant,
                                                      int64_t most = 65536);
 
-// Every id is in range, no value is made twice, and each is made before it is read. kCorrupt, naming
-// the node and the value.
+// Every id is in range, no value is made twice, and each is made before it is read. kCorrupt,
+// naming the node and the value.
 Status VerifyProgram(const Program& program);
 
 // One line a node, for tests and people: "%y, %z = Op[attributes](%a, %b)".

@@ -1,0 +1,49 @@
+// ProgramSession: a general ONNX graph ready to run, with its kernels, threads and plugins.
+//
+// Threading: one thread at a time.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/program/op_table.h"
+#include "engine/program/program_runner.h"
+#include "hal/kernel_set.h"
+#include "hal/thread_pool.h"
+#include "model/onnx/onnx_file.h"
+
+namespace tenon {
+
+struct ProgramSessionOptions {
+  int threads = 0;  // 0: as many as the machine gives
+  int level = 3;    // 0 runs the graph as it is, each value in memory of its own
+  std::vector<std::string> disabled_passes;
+  int64_t memory_limit = int64_t{64} << 30;
+};
+
+class ProgramSession {
+ public:
+  static Result<std::unique_ptr<ProgramSession>> Open(const std::filesystem::path& path,
+                                                      const ProgramSessionOptions& options);
+  // A model in memory.
+  static Result<std::unique_ptr<ProgramSession>> Parse(std::span<const std::byte> bytes,
+                                                       const ProgramSessionOptions& options);
+
+  ProgramRunner& runner() { return *runner_; }
+  const Program& program() const { return runner_->program(); }
+
+ private:
+  ProgramSession() = default;
+  static Result<std::unique_ptr<ProgramSession>> Create(OnnxFile file,
+                                                        const ProgramSessionOptions& options);
+
+  OpTable table_;
+  KernelSet kernels_ = {};
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<ProgramRunner> runner_;
+};
+
+}  // namespace tenon
