@@ -12,6 +12,7 @@ TYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: n
          19: ml_dtypes.float8_e5m2, 20: ml_dtypes.float8_e5m2fnuz, 21: ml_dtypes.uint4,
          22: ml_dtypes.int4, 23: ml_dtypes.float4_e2m1fn, 24: ml_dtypes.float8_e8m0fnu,
          25: ml_dtypes.uint2, 26: ml_dtypes.int2}
+NARROW = {np.dtype(ml_dtypes.int4): np.int8, np.dtype(ml_dtypes.int2): np.int8}
 NUMBERS = {np.dtype(dtype): number for number, dtype in TYPES.items()}
 
 
@@ -72,11 +73,14 @@ class Session:
         keep = []
         for slot, value in zip(arrays, inputs):
             value = np.array(value, order="C")
+            narrow = NARROW.get(value.dtype)
             if value.dtype not in NUMBERS:
                 raise TenonError(f"unsupported: NumPy's {value.dtype}")
             shape = (ctypes.c_int64 * max(value.ndim, 1))(*value.shape)
-            keep.append((value, shape))
             slot.type, slot.rank = NUMBERS[value.dtype], value.ndim
+            # ml_dtypes keeps the low bits only; the library's bytes are sign-extended.
+            value = value if narrow is None else value.astype(narrow)
+            keep.append((value, shape))
             slot.shape, slot.data = shape, value.ctypes.data
         count = ctypes.c_int()
         self.check(self.library.tenon_bridge_run(self.handle, arrays, len(inputs),

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "engine/program/op_table.h"
 #include "engine/program/program_runner.h"
+#include "graph/program/passes/program_pass.h"
 #include "hal/kernel_set.h"
 #include "hal/thread_pool.h"
 #include "model/onnx/onnx_file.h"
@@ -19,7 +20,9 @@ namespace tenon {
 
 struct ProgramSessionOptions {
   int threads = 0;  // 0: as many as the machine gives
-  int level = 3;    // 0 runs the graph as it is, each value in memory of its own
+  int level = 3;    // 0 runs the graph as it is, 3 optimises it
+  // Memory of values is given out again when they have ended; off shows what that brings.
+  MemoryReuse reuse = MemoryReuse::kByLifetime;
   std::vector<std::string> disabled_passes;
   int64_t memory_limit = int64_t{64} << 30;
 };
@@ -34,15 +37,20 @@ class ProgramSession {
 
   ProgramRunner& runner() { return *runner_; }
   const Program& program() const { return runner_->program(); }
+  // Of the passes that ran, in order.
+  const std::vector<ProgramPassStats>& passes() const { return passes_; }
 
  private:
   ProgramSession() = default;
   static Result<std::unique_ptr<ProgramSession>> Create(OnnxFile file,
                                                         const ProgramSessionOptions& options);
 
+  Status Optimize(Program& program, const ProgramSessionOptions& options);
+
   OpTable table_;
   KernelSet kernels_ = {};
   std::unique_ptr<ThreadPool> pool_;
+  std::vector<ProgramPassStats> passes_;
   std::unique_ptr<ProgramRunner> runner_;
 };
 

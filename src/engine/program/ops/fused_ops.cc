@@ -46,20 +46,27 @@ float GeluTanh(float x) {
   return static_cast<float>(0.5 * wide * (1.0 + std::tanh(inner)));
 }
 
-Result<ActivationFn> FindActivation(const NodeCall& call) {
+struct Activation {
+  std::string_view name;
+  ActivationFn function;
+};
+constexpr Activation kActivations[] = {
+    {"none", nullptr},
+    {"gelu", Gelu},
+    {"gelu_tanh", GeluTanh},
+    {"silu", [](float x) { return x * Sigmoid(x); }},
+    {"relu", [](float x) { return x > 0.0F || std::isnan(x) ? x : 0.0F; }},
+    {"tanh", [](float x) { return std::tanh(x); }},
+};
+
+Status FindActivation(const NodeCall& call, ActivationFn& function) {
   const std::string_view name = call.node().Text("activation", "none");
-  if (name == "none")
-    return ActivationFn(nullptr);
-  if (name == "gelu")
-    return ActivationFn(Gelu);
-  if (name == "gelu_tanh")
-    return ActivationFn(GeluTanh);
-  if (name == "silu")
-    return ActivationFn([](float x) { return x * Sigmoid(x); });
-  if (name == "relu")
-    return ActivationFn([](float x) { return x > 0.0F || std::isnan(x) ? x : 0.0F; });
-  if (name == "tanh")
-    return ActivationFn([](float x) { return std::tanh(x); });
+  for (const Activation& activation : kActivations) {
+    if (activation.name == name) {
+      function = activation.function;
+      return {};
+    }
+  }
   return call.NotSupported(fmt::format("the activation '{}'", name));
 }
 
@@ -119,7 +126,7 @@ Status Linear(NodeCall& call) {
   const int64_t n = w.shape[1];
   const int64_t m = k == 0 ? 0 : x.count() / k;
   Epilogue epilogue;
-  TENON_ASSIGN_OR_RETURN(epilogue.activation, FindActivation(call));
+  TENON_RETURN_IF_ERROR(FindActivation(call, epilogue.activation));
   Extents shape = x.shape;
   shape.back() = n;
   if (call.Has(2)) {

@@ -278,7 +278,7 @@ Status MoveBlocks(NodeCall& call) {
   Extents shape;
   if (to_depth) {
     from = {n, c, h, b, w, b};
-    order = {0, 3, 5, 1, 2, 4};
+    order = crd ? std::vector<size_t>{0, 1, 3, 5, 2, 4} : std::vector<size_t>{0, 3, 5, 1, 2, 4};
     shape = {n, c * b * b, h, w};
   } else {
     from = crd ? Extents{n, c, b, b, h, w} : Extents{n, b, b, c, h, w};

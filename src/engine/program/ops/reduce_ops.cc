@@ -161,7 +161,9 @@ Status Reduce(NodeCall& call) {
     double state = row.start;
     ForElements(group, [&](int64_t at) { state = row.add(state, LoadOne(x, first + at)); });
     state = row.end(state, count);
-    if (count == 0.0 && !IsFloat(x.type) && std::isinf(state))
+    if (count == 0.0 && x.type == ElementType::kBool)
+      state = state > 0.0 ? 1.0 : 0.0;
+    else if (count == 0.0 && !IsFloat(x.type) && std::isinf(state))
       state = state > 0.0 ? 9e18 : -9e18;
     StoreDoubles(out.type, &state, 1, out.data + index * ElementBytes(out.type));
   });

@@ -83,8 +83,9 @@ bool ProgramIndex::ReplaceUses(ProgramValueId from, ProgramValueId to) {
 
 void ProgramIndex::Remove(ProgramNode& node) {
   const auto i = static_cast<size_t>(&node - program_.nodes.data());
-  if (std::exchange(removed_[i], true))
+  if (removed_[i])
     return;
+  removed_[i] = true;
   Count(node, -1);
 }
 

@@ -8,19 +8,19 @@
 namespace tenon {
 namespace {
 
-// fold_shapes needs folded constants and makes new ones, so it stands between two of them.
+// Types and shapes that fold_shapes finds are what later passes ask for.
 constexpr ProgramPass kPasses[] = {
-    {"remove_identities", "identities, casts to the same type, x*1, x+0", RemoveIdentities},
     {"fold_constants", "nodes of constants only", FoldConstants},
     {"fold_shapes", "shapes computed from shapes", FoldShapes},
+    {"remove_identities", "identities, casts to the same type, x*1, x+0", RemoveIdentities},
     {"common_subexpressions", "equal nodes of equal inputs", MergeCommonNodes},
+    {"remove_transposes", "transpositions that cancel each other", RemoveTransposes},
     {"fuse_norms", "LayerNorm and RMS norm from their parts", FuseNorms},
     {"fuse_activations", "GELU and SwiGLU from their parts", FuseActivations},
     {"fuse_rotary", "rotary embedding from its parts", FuseRotary},
     {"fuse_attention", "attention from its parts, with its transpositions", FuseAttention},
     {"merge_linears", "products of one x with several weights (QKV)", MergeProducts},
     {"fuse_linears", "bias, activation and residual into the product", FuseProducts},
-    {"remove_transposes", "transpositions that cancel each other", RemoveTransposes},
     {"dead_code", "nodes that no output needs", DeadCode},
 };
 

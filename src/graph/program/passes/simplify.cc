@@ -16,6 +16,8 @@ ProgramValueId PassedOn(const ProgramIndex& index, const Program& program,
   const bool one_output = node.outputs.size() == 1 || !node.Output(1).valid();
   if (node.Is("Identity") || (node.Is("Dropout") && node.inputs.size() == 1 && one_output))
     return node.inputs[0];
+  if (node.Is("Concat") && node.inputs.size() == 1)
+    return node.inputs[0];
   if (node.Is("Cast") && program.value(node.Input(0)).type != ElementType::kUndefined &&
       static_cast<int64_t>(program.value(node.Input(0)).type) == node.Integer("to", 0))
     return node.inputs[0];
