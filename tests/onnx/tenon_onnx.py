@@ -29,7 +29,8 @@ def load():
     library.tenon_bridge_input_count.argtypes = [ctypes.c_void_p]
     library.tenon_bridge_close.argtypes = [ctypes.c_void_p]
     library.tenon_bridge_open.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p,
-                                          ctypes.c_int, ctypes.POINTER(ctypes.c_void_p)]
+                                          ctypes.c_int, ctypes.c_char_p,
+                                          ctypes.POINTER(ctypes.c_void_p)]
     library.tenon_bridge_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(Array), ctypes.c_int,
                                          ctypes.POINTER(ctypes.c_int)]
     library.tenon_bridge_output.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(Array)]
@@ -46,11 +47,12 @@ class TenonError(RuntimeError):
 class Session:
     library = None
 
-    def __init__(self, model=None, path=None, level=3):
+    def __init__(self, model=None, path=None, level=3, plugin=None):
         Session.library = Session.library or load()
         self.handle = ctypes.c_void_p()
         code = self.library.tenon_bridge_open(model, len(model or b""),
                                               os.fsencode(path) if path else None, level,
+                                              os.fsencode(plugin) if plugin else None,
                                               ctypes.byref(self.handle))
         self.check(code)
         count = self.library.tenon_bridge_input_count(self.handle)

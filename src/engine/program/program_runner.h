@@ -32,7 +32,7 @@ struct ProgramOptions {
 
 struct ProgramStats {
   int64_t launches = 0;  // kernels that did work: views that share memory are none
-  double flops = 0.0;    // multiplications and additions of products, attention, norms; others 0
+  double flops = 0.0;    // multiplications and additions of products and attention; of others none
   int64_t peak_bytes = 0;
 };
 

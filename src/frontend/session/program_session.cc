@@ -40,6 +40,11 @@ Status ProgramSession::Optimize(Program& program, const ProgramSessionOptions& o
 Result<std::unique_ptr<ProgramSession>> ProgramSession::Create(
     OnnxFile file, const ProgramSessionOptions& options) {
   std::unique_ptr<ProgramSession> session(new ProgramSession());
+  for (const std::filesystem::path& path : options.plugins) {
+    TENON_ASSIGN_OR_RETURN(PluginLibrary plugin, PluginLibrary::Open(path));
+    TENON_RETURN_IF_ERROR(plugin.AddTo(session->table_));
+    session->plugins_.push_back(std::move(plugin));
+  }
   TENON_ASSIGN_OR_RETURN(session->kernels_, ResolveKernelSetFromEnvironment());
   TENON_ASSIGN_OR_RETURN(session->pool_, ThreadPool::Create(options.threads));
   TENON_ASSIGN_OR_RETURN(Program program, ImportOnnx(std::move(file)));

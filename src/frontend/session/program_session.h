@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "engine/program/op_table.h"
+#include "engine/program/plugin_library.h"
 #include "engine/program/program_runner.h"
 #include "graph/program/passes/program_pass.h"
 #include "hal/kernel_set.h"
@@ -24,6 +25,7 @@ struct ProgramSessionOptions {
   // Memory of values is given out again when they have ended; off shows what that brings.
   MemoryReuse reuse = MemoryReuse::kByLifetime;
   std::vector<std::string> disabled_passes;
+  std::vector<std::filesystem::path> plugins;  // shared libraries (include/tenon/plugin.h)
   int64_t memory_limit = int64_t{64} << 30;
 };
 
@@ -47,6 +49,7 @@ class ProgramSession {
 
   Status Optimize(Program& program, const ProgramSessionOptions& options);
 
+  std::vector<PluginLibrary> plugins_;
   OpTable table_;
   KernelSet kernels_ = {};
   std::unique_ptr<ThreadPool> pool_;

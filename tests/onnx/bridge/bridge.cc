@@ -39,10 +39,13 @@ const char* tenon_bridge_error() {
   return last_error.c_str();
 }
 
-int tenon_bridge_open(const void* bytes, size_t size, const char* path, int level, void** out) {
+int tenon_bridge_open(const void* bytes, size_t size, const char* path, int level,
+                      const char* plugin, void** out) {
   tenon::ProgramSessionOptions options;
   options.level = level;
   options.threads = 1;
+  if (plugin != nullptr)
+    options.plugins.emplace_back(plugin);
   auto opened = path != nullptr
                     ? ProgramSession::Open(path, options)
                     : ProgramSession::Parse({static_cast<const std::byte*>(bytes), size}, options);

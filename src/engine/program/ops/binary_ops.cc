@@ -126,7 +126,9 @@ constexpr BinaryRow kRows[] = {
     {"BitwiseOr", nullptr, TENON_INTEGER(a | b), nullptr},
     {"BitwiseXor", nullptr, TENON_INTEGER(a ^ b), nullptr},
     {"LEFT", nullptr, TENON_INTEGER(Bits(b) > 63 ? 0 : Wrap(Bits(a) << Bits(b))), nullptr},
-    {"RIGHT", nullptr, TENON_INTEGER(Bits(b) > 63 ? 0 : Wrap(Bits(a) >> Bits(b))), nullptr},
+    // A signed number is shifted with its sign; a shift by its width or more leaves only that.
+    {"RIGHT", nullptr, TENON_INTEGER(a >> (Bits(b) > 63 ? 63 : b)),
+     TENON_INTEGER(Bits(b) > 63 ? 0 : Wrap(Bits(a) >> Bits(b)))},
 };
 
 const BinaryRow& FindRow(std::string_view name) {

@@ -69,7 +69,6 @@ struct RowNorm {
 
 void RunRows(NodeCall& call, const RowNorm& norm, const float* x, float* out, float* means,
              float* inverses) {
-  call.CountFlops(8.0 * static_cast<double>(norm.rows * norm.n));
   call.pool().ParallelFor(norm.rows, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const RowStatistics s = Statistics(x + r * norm.n, norm.n, norm.centre, norm.eps);
