@@ -7,6 +7,7 @@
 
 #include "model/gguf/gguf_model.h"
 #include "model/hf/hf_model.h"
+#include "model/onnx/genai_model.h"
 
 namespace tenon {
 
@@ -69,13 +70,15 @@ void ModelSource::Release(const TensorInfo& tensor, uint64_t offset, uint64_t co
 }
 
 Result<ModelSource> OpenModel(const std::filesystem::path& path) {
+  if (const auto directory = FindGenaiDirectory(path); !directory.empty())
+    return OpenGenaiModel(directory);
   if (const auto directory = FindHfDirectory(path); !directory.empty())
     return OpenHfModel(directory);
   std::error_code code;
   if (std::filesystem::is_directory(path, code)) {
     return Unsupported(
-        "a directory without config.json; a GGUF file or a Hugging Face directory "
-        "expected",
+        "a directory without config.json or genai_config.json; a GGUF file, a Hugging Face "
+        "directory or an ONNX Runtime GenAI folder expected",
         path.string());
   }
   return OpenGguf(path);

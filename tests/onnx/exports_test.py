@@ -1,0 +1,89 @@
+"""torch.onnx exports run by tenon, with and without its passes, beside onnxruntime.
+
+The small models with random weights are in tests/data/onnx; bigger ones are taken from
+$TENON_ONNX_EXPORTS when it names a folder that make_exports.py filled. Outputs must be equal within
+float's precision; the passes must take away at least 30% of the kernel launches and 20% of the peak
+activation memory.
+"""
+import os
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).parent
+FEWER_LAUNCHES = 0.30
+LESS_MEMORY = 0.20
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def values_for(session, np, batch, sequence, past, seed):
+    """Random inputs of the declared shapes."""
+    rng = np.random.default_rng(seed)
+    sizes = {"batch": batch, "sequence": sequence, "past": past, "total": past + sequence}
+    out = {}
+    for value in session.get_inputs():
+        shape = [sizes.get(d, d) for d in value.shape]
+        if value.name == "attention_mask":
+            mask = np.ones(shape, np.int64)
+            mask[-1, 0] = 0
+            out[value.name] = mask
+        elif value.name == "position_ids":
+            out[value.name] = np.broadcast_to(np.arange(past, past + sequence), shape).copy()
+        elif value.name == "token_type_ids":
+            out[value.name] = np.zeros(shape, np.int64)
+        elif "int64" in value.type:
+            out[value.name] = rng.integers(0, 60, shape)
+        else:
+            out[value.name] = rng.standard_normal(shape).astype(np.float32)
+    return out
+
+
+def largest_difference(np, mine, theirs):
+    return max(float(np.max(np.abs(a.astype(np.float64) - b) / (1.0 + np.abs(b)), initial=0.0))
+               for a, b in zip(mine, theirs))
+
+
+def check(path, np, onnxruntime, session_class):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    reference = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    sessions = {level: session_class(path=str(path), level=level) for level in (0, 3)}
+    cases = [(1, 8, 0), (2, 5, 3), (1, 1, 9)]
+    worst, stats = 0.0, {}
+    for seed, (batch, sequence, past) in enumerate(cases):
+        inputs = values_for(reference, np, batch, sequence, past, seed)
+        wanted = reference.run(None, inputs)
+        for level, session in sessions.items():
+            got = session.run(inputs)
+            shapes = [a.shape for a in got] == [b.shape for b in wanted]
+            worst = max(worst, largest_difference(np, got, wanted) if shapes else np.inf)
+            stats.setdefault(level, session.stats())
+    launches = 1 - stats[3]["launches"] / stats[0]["launches"]
+    memory = 1 - stats[3]["peak_bytes"] / stats[0]["peak_bytes"]
+    print(f"{path.name}: difference {worst:.1e}; launches {stats[0]['launches']} -> "
+          f"{stats[3]['launches']} ({-launches:.0%}), FLOPs {stats[0]['flops']:.3g} -> "
+          f"{stats[3]['flops']:.3g}, peak {stats[0]['peak_bytes']} -> {stats[3]['peak_bytes']} "
+          f"({-memory:.0%})")
+    return worst < 2e-4 and launches >= FEWER_LAUNCHES and memory >= LESS_MEMORY
+
+
+def main():
+    try:
+        import ml_dtypes  # noqa: F401
+        import numpy as np
+        import onnxruntime
+    except ImportError as error:
+        skip(f"the Python package {error.name} is not installed")
+    import tenon_onnx
+    paths = sorted((HERE.parent / "data" / "onnx").glob("*.onnx"))
+    more = os.environ.get("TENON_ONNX_EXPORTS")
+    paths += sorted(pathlib.Path(more).glob("*.onnx")) if more else []
+    good = [check(path, np, onnxruntime, tenon_onnx.Session) for path in paths]
+    sys.exit(0 if good and all(good) else 1)
+
+
+main()
