@@ -5,7 +5,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<Command, 13> kCommands = {{
+constexpr std::array<Command, 14> kCommands = {{
     {"run", "Generate once from a prompt", DefineRun},
     {"chat", "Talk with a model in the terminal", DefineChat},
     {"serve", "Serve a model over HTTP and WebSocket", DefineServe},
@@ -16,6 +16,7 @@ constexpr std::array<Command, 13> kCommands = {{
     {"inspect", "Show a model's file, graph, optimised graph or plan", DefineInspect},
     {"tokenize", "Text to token ids", DefineTokenize},
     {"perplexity", "Measure a model's quality on a text", DefinePerplexity},
+    {"quantize", "Make a smaller model with weights of fewer bits", DefineQuantize},
     {"bench", "Measure a model's speed", DefineBench},
     {"plan", "Predict the memory that a model will need", DefinePlan},
     {"doctor", "Show what this machine offers and which kernels would run", DefineDoctor},
