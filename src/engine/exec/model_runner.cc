@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <variant>
 
 #include "base/check.h"
@@ -65,17 +66,25 @@ Status ModelRunner::PrepareKv() {
     const int64_t copies = StepBlocks::kCopiesOfSequence * options_.plan.max_sequences;
     kv_config_.float_copies = static_cast<int32_t>(std::min(blocks, copies));
   }
+  // A slice of a model may have no attention; the pool then holds next to nothing.
+  bool has_attention = false;
   for (const Op& op : optimized_graph_.ops()) {
+    if (std::holds_alternative<EmbedAttrs>(op.attrs))
+      token_limit_ = optimized_graph_.value(op.inputs[1]).shape.front().extent;
     const auto* attention = std::get_if<AttentionAttrs>(&op.attrs);
     if (attention == nullptr)
       continue;
     kv_config_.layers = std::max(kv_config_.layers, static_cast<int32_t>(attention->layer) + 1);
-    const bool first = kv_config_.kv_heads == 0;
+    const bool first = !std::exchange(has_attention, true);
     if (!first &&
         (kv_config_.kv_heads != attention->kv_heads || kv_config_.head_dim != attention->head_dim))
       return Unsupported("layers with different numbers or sizes of KV heads", op.name);
     kv_config_.kv_heads = static_cast<int32_t>(attention->kv_heads);
     kv_config_.head_dim = static_cast<int32_t>(attention->head_dim);
+  }
+  if (!has_attention) {
+    kv_config_.layers = kv_config_.kv_heads = 1;
+    kv_config_.head_dim = 8;
   }
   TENON_ASSIGN_OR_RETURN(kv_layout_, KvLayout::Create(kv_config_));
   return {};
@@ -130,6 +139,7 @@ Status ModelRunner::CheckBatch(const Batch& batch) const {
     return TooLarge("output_rows", batch.output_rows.size(), options_.plan.max_outputs);
   if (batch.positions.size() != tokens || batch.sequences.size() != tokens)
     return InvalidArgument("tokens, positions and sequences have different lengths", "batch");
+  const int64_t token_limit = token_limit_ > 0 ? token_limit_ : vocab_size();
   for (size_t i = 0; i < tokens; ++i) {
     const auto sequence = static_cast<size_t>(batch.sequences[i]);
     if (batch.sequences[i] < 0 || sequence >= batch.block_tables.size())
@@ -141,9 +151,9 @@ Status ModelRunner::CheckBatch(const Batch& batch) const {
                                          batch.positions[i], reserved),
                              "positions");
     }
-    if (batch.tokens[i] < 0 || batch.tokens[i] >= vocab_size()) {
+    if (batch.tokens[i] < 0 || batch.tokens[i] >= token_limit) {
       return InvalidArgument(
-          fmt::format("token id {} is outside the vocabulary of {}", batch.tokens[i], vocab_size()),
+          fmt::format("token id {} is outside the vocabulary of {}", batch.tokens[i], token_limit),
           "tokens");
     }
   }
@@ -174,12 +184,22 @@ Result<std::span<const float>> ModelRunner::Step(const Batch& batch, StepOutputs
   for (size_t i = 0; i < count; ++i)
     TENON_RETURN_IF_ERROR(plan_.steps()[i]->Run(context));
   const size_t rows = batch.output_rows.size();
+  step_tokens_ = batch.tokens.size();
+  step_outputs_ = rows;
   if (hidden_size() > 0)
     hidden_ = {context.FloatRow(plan_.hidden(), 0), rows * static_cast<size_t>(hidden_size())};
   if (hidden_only)
     return std::span<const float>();
   return std::span<const float>(context.FloatRow(plan_.logits(), 0),
                                 rows * static_cast<size_t>(vocab_size()));
+}
+
+std::span<const float> ModelRunner::Output(size_t index) const {
+  const Operand& operand = plan_.outputs()[index];
+  TENON_CHECK(operand.dtype == DType::kF32);
+  const size_t rows = operand.rows == Symbol::kOutputs ? step_outputs_ : step_tokens_;
+  return {reinterpret_cast<const float*>(arena_.data() + operand.offset),
+          rows * static_cast<size_t>(operand.columns)};
 }
 
 }  // namespace tenon

@@ -69,6 +69,10 @@ class ModelRunner {
   // until the next step. Empty when the graph does not give them.
   std::span<const float> hidden() const { return hidden_; }
 
+  // Output `index` of the graph after the last step: F32 [its rows, columns]; valid until the next
+  // step. REQUIRES: the step ran with kLogits, the graph has that output and it is F32.
+  std::span<const float> Output(size_t index) const;
+
   const Graph& source_graph() const { return source_graph_; }
   const Graph& optimized_graph() const { return optimized_graph_; }
   const OptimizeReport& optimize_report() const { return report_; }
@@ -104,6 +108,9 @@ class ModelRunner {
   Buffer workspace_;
   Buffer worker_scratch_;
   std::span<const float> hidden_;
+  int64_t token_limit_ = 0;  // ids below it have an embedding; 0: the graph embeds none
+  size_t step_tokens_ = 0;   // N of the last step
+  size_t step_outputs_ = 0;  // R of the last step
 };
 
 }  // namespace tenon

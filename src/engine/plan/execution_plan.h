@@ -49,6 +49,8 @@ class ExecutionPlan {
   // there after the first `hidden_steps()` steps.
   const Operand& hidden() const { return hidden_; }
   size_t hidden_steps() const { return hidden_steps_; }
+  // All outputs of the graph, in its order.
+  const std::vector<Operand>& outputs() const { return outputs_; }
   RotaryTables& rotary() { return rotary_; }
   const RotaryTables& rotary() const { return rotary_; }
 
@@ -70,6 +72,7 @@ class ExecutionPlan {
   std::vector<std::unique_ptr<PlanStep>> steps_;
   MemoryPlan memory_;
   RotaryTables rotary_;
+  std::vector<Operand> outputs_;
   Operand logits_;
   Operand hidden_;
   size_t hidden_steps_ = 0;

@@ -47,7 +47,9 @@ Status PlanCompiler::Run() {
     plan_.worker_scratch_bytes_ = std::max(plan_.worker_scratch_bytes_, step->WorkerScratchBytes());
     plan_.steps_.push_back(std::move(step));
   }
-  plan_.logits_ = OperandOf(in_.graph.outputs().front());
+  for (const ValueId output : in_.graph.outputs())
+    plan_.outputs_.push_back(OperandOf(output));
+  plan_.logits_ = plan_.outputs_.front();
   FindHidden();
   return {};
 }

@@ -16,6 +16,7 @@ constexpr std::array<Command, 14> kCommands = {{
     {"inspect", "Show a model's file, graph, optimised graph or plan", DefineInspect},
     {"tokenize", "Text to token ids", DefineTokenize},
     {"perplexity", "Measure a model's quality on a text", DefinePerplexity},
+    {"quantize", "Make a smaller model with weights of fewer bits", DefineQuantize},
     {"bench", "Measure a model's speed", DefineBench},
     {"plan", "Predict the memory that a model will need", DefinePlan},
     {"train-router", "Fit the router between a small and a large model", DefineTrainRouter},

@@ -36,6 +36,7 @@ CommandBody DefineRemove(CLI::App& app);
 CommandBody DefineInspect(CLI::App& app);
 CommandBody DefineTokenize(CLI::App& app);
 CommandBody DefinePerplexity(CLI::App& app);
+CommandBody DefineQuantize(CLI::App& app);
 CommandBody DefineBench(CLI::App& app);
 CommandBody DefinePlan(CLI::App& app);
 CommandBody DefineDoctor(CLI::App& app);

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/mapped_file.h"
 #include "frontend/cli/command.h"
@@ -21,6 +22,7 @@ struct PerplexityFlags {
   std::string file;
   std::string save_base;
   std::string kl_base;
+  std::optional<double> max_delta_ppl;
   bool json = false;
 };
 
@@ -39,7 +41,19 @@ nlohmann::ordered_json ToJson(const PerplexityResult& result) {
   json["top1"] = divergence.top1;
   json["delta_nll"] = divergence.delta_nll;
   json["delta_nll_ci95"] = {divergence.delta_nll_low, divergence.delta_nll_high};
+  json["base_ppl"] = divergence.base_ppl;
+  json["delta_ppl"] = DeltaPerplexity(result);
   return json;
+}
+
+// A result that was printed may still fail.
+Status CheckGate(const PerplexityResult& result, std::optional<double> limit) {
+  if (!limit.has_value() || !result.divergence.has_value() || DeltaPerplexity(result) <= *limit)
+    return {};
+  return MakeError(ErrorCode::kInternal,
+                   fmt::format("perplexity is {:.4f} above the base, at most {} is allowed",
+                               DeltaPerplexity(result), *limit),
+                   "--max-delta-ppl");
 }
 
 Status Perplexity(PerplexityFlags& flags) {
@@ -72,13 +86,13 @@ Status Perplexity(PerplexityFlags& flags) {
   if (!result.ok())
     return std::move(result).error();
   const nlohmann::ordered_json json = ToJson(*result);
-  if (flags.json) {
+  if (flags.json)
     fmt::print("{}\n", json.dump());
-    return {};
+  for (const auto& [key, value] : json.items()) {
+    if (!flags.json)
+      fmt::print("{:<16} {}\n", key, value.dump());
   }
-  for (const auto& [key, value] : json.items())
-    fmt::print("{:<16} {}\n", key, value.dump());
-  return {};
+  return CheckGate(*result, flags.max_delta_ppl);
 }
 
 }  // namespace
@@ -91,6 +105,8 @@ CommandBody DefinePerplexity(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--save-base", flags->save_base, "Write log-probabilities for a later --kl-base");
   app.add_option("--kl-base", flags->kl_base, "Compare with log-probabilities of --save-base");
+  app.add_option("--max-delta-ppl", flags->max_delta_ppl,
+                 "With --kl-base: fail when the perplexity is higher than the base's by more");
   app.add_flag("--json", flags->json, "As JSON");
   return [flags] { return Perplexity(*flags); };
 }

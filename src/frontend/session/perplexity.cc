@@ -75,6 +75,7 @@ DivergenceResult Summarize(const std::vector<Score>& scores) {
   result.top1 = MeanOf(scores, [](const Score& s) { return s.same_top ? 1.0 : 0.0; }).mean;
   const auto delta = MeanOf(scores, [](const Score& s) { return s.nll - s.base_nll; });
   result.delta_nll = delta.mean;
+  result.base_ppl = std::exp(MeanOf(scores, [](const Score& s) { return s.base_nll; }).mean);
   // 1.96: the 97.5% quantile of the normal distribution.
   result.delta_nll_low = delta.mean - 1.96 * delta.standard_error;
   result.delta_nll_high = delta.mean + 1.96 * delta.standard_error;
@@ -101,8 +102,12 @@ class Scorer {
 
  private:
   std::vector<int32_t> ChunkTokens(int64_t chunk) const;
-  Status RunPiece(const Sequence& sequence, std::span<const int32_t> chunk, int64_t first,
-                  int64_t last);
+  // Tokens [first, last) of the chunk through a model; the logits of all of them, or none.
+  Result<std::span<const float>> RunPiece(Model& model, const Sequence& sequence,
+                                          std::span<const int32_t> chunk, int64_t first,
+                                          int64_t last);
+  // `logits` [n, vocabulary] become log-probabilities, in parallel.
+  void LogSoftmaxRows(std::span<float> logits);
   Status ScoreRows(std::span<const float> logits, std::span<const int32_t> targets);
   Status OpenFiles();
 
@@ -131,6 +136,13 @@ Status Scorer::Prepare(std::string_view text) {
 }
 
 Status Scorer::OpenFiles() {
+  if (options_.base != nullptr &&
+      options_.base->runner().vocab_size() != model_.runner().vocab_size()) {
+    return InvalidArgument(
+        fmt::format("vocabularies of {} and {} tokens", model_.runner().vocab_size(),
+                    options_.base->runner().vocab_size()),
+        "the base model");
+  }
   LogitHeader header;
   header.vocabulary = static_cast<uint32_t>(model_.runner().vocab_size());
   header.context = static_cast<uint32_t>(options_.context);
@@ -159,6 +171,11 @@ Status Scorer::RunChunk(int64_t chunk) {
   const std::vector<int32_t> tokens = ChunkTokens(chunk);
   Sequence sequence(model_.runner().kv(), CacheScope{}, PrefixCache::kOff);
   TENON_RETURN_IF_ERROR(ReserveNow(sequence, options_.context));
+  std::optional<Sequence> base_sequence;
+  if (options_.base != nullptr) {
+    base_sequence.emplace(options_.base->runner().kv(), CacheScope{}, PrefixCache::kOff);
+    TENON_RETURN_IF_ERROR(ReserveNow(*base_sequence, options_.context));
+  }
   const RunnerOptions& limits = model_.runner().options();
   // Scored are the predictions after token context/2, up to the last one that has a successor.
   const int64_t first_scored = options_.context / 2;
@@ -167,36 +184,49 @@ Status Scorer::RunChunk(int64_t chunk) {
     const bool scored = begin >= first_scored;
     const int64_t end = scored ? std::min(last, begin + limits.plan.max_outputs)
                                : std::min(first_scored, begin + limits.plan.max_tokens);
-    TENON_RETURN_IF_ERROR(RunPiece(sequence, tokens, begin, end));
+    if (base_sequence.has_value()) {
+      TENON_ASSIGN_OR_RETURN(const auto base,
+                             RunPiece(*options_.base, *base_sequence, tokens, begin, end));
+      base_.assign(base.begin(), base.end());
+      LogSoftmaxRows(base_);
+    }
+    TENON_ASSIGN_OR_RETURN(const auto logits, RunPiece(model_, sequence, tokens, begin, end));
+    if (scored) {
+      TENON_RETURN_IF_ERROR(
+          ScoreRows(logits, std::span(tokens).subspan(static_cast<size_t>(begin) + 1,
+                                                      static_cast<size_t>(end - begin))));
+    }
     begin = end;
   }
   return {};
 }
 
-Status Scorer::RunPiece(const Sequence& sequence, std::span<const int32_t> chunk, int64_t first,
-                        int64_t last) {
+Result<std::span<const float>> Scorer::RunPiece(Model& model, const Sequence& sequence,
+                                                std::span<const int32_t> chunk, int64_t first,
+                                                int64_t last) {
   const bool scored = first >= options_.context / 2;
   const auto count = static_cast<size_t>(last - first);
   builder_.Clear();
   const int32_t index = builder_.AddSequence(sequence.block_table());
   builder_.AddTokens(index, chunk.subspan(static_cast<size_t>(first), count), first,
                      scored ? BatchBuilder::Outputs::kAll : BatchBuilder::Outputs::kNone);
-  TENON_ASSIGN_OR_RETURN(const std::span<const float> logits,
-                         model_.runner().Step(builder_.batch()));
-  return scored ? ScoreRows(logits, chunk.subspan(static_cast<size_t>(first) + 1, count))
-                : Status();
+  return model.runner().Step(builder_.batch());
+}
+
+void Scorer::LogSoftmaxRows(std::span<float> logits) {
+  const auto vocabulary = static_cast<size_t>(model_.runner().vocab_size());
+  model_.pool().ParallelFor(
+      static_cast<int64_t>(logits.size() / vocabulary), 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+          LogSoftmax(logits.subspan(static_cast<size_t>(row) * vocabulary, vocabulary));
+        }
+      });
 }
 
 Status Scorer::ScoreRows(std::span<const float> logits, std::span<const int32_t> targets) {
   const auto vocabulary = static_cast<size_t>(model_.runner().vocab_size());
   log_probabilities_.assign(logits.begin(), logits.end());
-  model_.pool().ParallelFor(
-      static_cast<int64_t>(targets.size()), 1, [&](int64_t begin, int64_t end, int) {
-        for (int64_t row = begin; row < end; ++row) {
-          LogSoftmax(std::span(log_probabilities_)
-                         .subspan(static_cast<size_t>(row) * vocabulary, vocabulary));
-        }
-      });
+  LogSoftmaxRows(log_probabilities_);
   for (size_t row = 0; row < targets.size(); ++row) {
     const auto model_row = std::span(log_probabilities_).subspan(row * vocabulary, vocabulary);
     Score score;
@@ -206,6 +236,9 @@ Status Scorer::ScoreRows(std::span<const float> logits, std::span<const int32_t>
     if (reader_.has_value()) {
       TENON_RETURN_IF_ERROR(reader_->Read(base_));
       CompareWithBase(base_, model_row, targets[row], score);
+    } else if (options_.base != nullptr) {
+      CompareWithBase(std::span(base_).subspan(row * vocabulary, vocabulary), model_row,
+                      targets[row], score);
     }
     scores_.push_back(score);
   }
@@ -233,7 +266,7 @@ Result<PerplexityResult> MeasurePerplexity(Model& model, std::string_view text,
   result.ppl = std::exp(all.mean);
   result.tokens = static_cast<int64_t>(scorer.scores().size());
   result.chunks = scorer.chunks();
-  if (!options.kl_base.empty())
+  if (!options.kl_base.empty() || options.base != nullptr)
     result.divergence = Summarize(scorer.scores());
   return result;
 }

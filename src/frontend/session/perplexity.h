@@ -21,6 +21,9 @@ struct PerplexityOptions {
   int64_t max_chunks = -1;          // -1: all
   std::filesystem::path save_base;  // write log-probabilities here, for a later kl_base
   std::filesystem::path kl_base;    // compare with these
+  // Or compare with this model, run beside the other one on the same tokens. Loaded with the same
+  // options; both have the same vocabulary. Instead of kl_base.
+  Model* base = nullptr;
 };
 
 // The model against the base on the same tokens; divergences in nats.
@@ -31,6 +34,7 @@ struct DivergenceResult {
   double delta_nll = 0.0;      // mean of model's minus base's, paired by position
   double delta_nll_low = 0.0;  // 95% confidence interval
   double delta_nll_high = 0.0;
+  double base_ppl = 0.0;
 };
 
 struct PerplexityResult {
@@ -41,6 +45,11 @@ struct PerplexityResult {
   int64_t chunks = 0;
   std::optional<DivergenceResult> divergence;
 };
+
+// Perplexity of the model minus the base's; 0 without a base.
+inline double DeltaPerplexity(const PerplexityResult& result) {
+  return result.divergence.has_value() ? result.ppl - result.divergence->base_ppl : 0.0;
+}
 
 // After each chunk: chunks done, chunks in all, perplexity so far.
 using PerplexityProgress = std::function<void(int64_t, int64_t, double)>;

@@ -1,0 +1,56 @@
+#include "frontend/quantize/layered_weights.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "graph/slice.h"
+#include "quant/dequantize.h"
+
+namespace tenon {
+
+Result<WeightView> LayeredWeights::Find(std::string_view name) const {
+  if (name == kSliceInput)
+    return WeightView{DType::kF32, input_rows_, input_columns_, std::as_bytes(input_)};
+  const auto found = replaced_.find(name);
+  if (found == replaced_.end())
+    return below_.Find(name);
+  const Matrix& matrix = found->second;
+  return WeightView{DType::kF32, matrix.rows(), matrix.columns(), std::as_bytes(matrix.values())};
+}
+
+Status LayeredWeights::ReadAt(std::string_view name, uint64_t offset,
+                              std::span<std::byte> out) const {
+  const auto found = replaced_.find(name);
+  if (name != kSliceInput && found == replaced_.end())
+    return below_.ReadAt(name, offset, out);
+  const std::span<const float> values =
+      name == kSliceInput ? input_ : std::as_const(found->second).values();
+  const std::span<const std::byte> bytes = std::as_bytes(values);
+  if (offset > bytes.size() || out.size() > bytes.size() - offset) {
+    return InvalidArgument(
+        fmt::format("bytes {}..{} of a table of {}", offset, offset + out.size(), bytes.size()),
+        std::string(name));
+  }
+  std::memcpy(out.data(), bytes.data() + offset, out.size());
+  return {};
+}
+
+void LayeredWeights::Release(std::string_view name, uint64_t offset, uint64_t count) const {
+  if (name != kSliceInput && !replaced_.contains(name))
+    below_.Release(name, offset, count);
+}
+
+Result<Matrix> LoadMatrix(const WeightSource& source, std::string_view name) {
+  TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
+  Matrix matrix(view.rows, view.columns);
+  const auto row_bytes = static_cast<size_t>(DTypeRowBytes(view.dtype, view.columns));
+  for (int64_t row = 0; row < view.rows; ++row) {
+    DequantizeRow(view.dtype, view.bytes.subspan(static_cast<size_t>(row) * row_bytes, row_bytes),
+                  {matrix.Row(row), static_cast<size_t>(view.columns)});
+  }
+  return matrix;
+}
+
+}  // namespace tenon
