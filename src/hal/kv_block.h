@@ -89,9 +89,9 @@ inline constexpr int64_t KvValueBytes(KvType type, int64_t head_dim) {
 }
 
 // The 4-bit code of normal floats (QLoRA, arXiv 2305.14314, table 5): x = absmax * code.
-constexpr float kNf4Codes[16] = {
-    -1.0f,       -0.69619280f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
-    -0.09105004f, 0.0f,        0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
-    0.44070983f,  0.56261700f, 0.72295684f,  1.0f};
+constexpr float kNf4Codes[16] = {-1.0f,        -0.69619280f, -0.52507305f, -0.39491749f,
+                                 -0.28444138f, -0.18477343f, -0.09105004f, 0.0f,
+                                 0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
+                                 0.44070983f,  0.56261700f,  0.72295684f,  1.0f};
 
 }  // namespace tenon

@@ -36,9 +36,8 @@ void SealInto(const KernelSet& set, KvType type, PackedCache& cache) {
     Bytes values(keys.size());
     for (int64_t slot = 0; slot < kKvBlockTokens; ++slot) {
       const int64_t at = (b * kKvBlockTokens + slot) * head_dim;
-      kRefKernelSet.kv_store[Index(KvType::kF16)](
-          {cache.keys.data() + at, cache.values.data() + at, head_dim, slot, keys.data(),
-           values.data()});
+      kRefKernelSet.kv_store[Index(KvType::kF16)]({cache.keys.data() + at, cache.values.data() + at,
+                                                   head_dim, slot, keys.data(), values.data()});
     }
     cache.key_blocks.emplace_back(static_cast<size_t>(KvKeyBytes(type, head_dim)), std::byte{0xee});
     cache.value_blocks.emplace_back(static_cast<size_t>(KvValueBytes(type, head_dim)),
@@ -49,8 +48,12 @@ void SealInto(const KernelSet& set, KvType type, PackedCache& cache) {
 }
 
 PackedCache MakeCache(KvType type, int64_t head_dim, int64_t blocks, Random* random) {
-  PackedCache cache{head_dim, blocks, random->Normals(blocks * kKvBlockTokens * head_dim),
-                    random->Normals(blocks * kKvBlockTokens * head_dim), {}, {}};
+  PackedCache cache{head_dim,
+                    blocks,
+                    random->Normals(blocks * kKvBlockTokens * head_dim),
+                    random->Normals(blocks * kKvBlockTokens * head_dim),
+                    {},
+                    {}};
   // Channels of keys with offsets and sizes of their own, as models have them.
   for (size_t i = 0; i < cache.keys.size(); ++i) {
     const auto d = static_cast<int64_t>(i) % head_dim;
@@ -111,8 +114,12 @@ double ValueAt(KvType type, Planes planes, const PackedCache& cache, int64_t tok
 // Relative root-mean-square error over keys without offsets (values are so anyway).
 double RelativeError(KvType type, Planes planes, int64_t head_dim) {
   Random random(3);
-  PackedCache cache{head_dim, 8, random.Normals(8 * kKvBlockTokens * head_dim),
-                    random.Normals(8 * kKvBlockTokens * head_dim), {}, {}};
+  PackedCache cache{head_dim,
+                    8,
+                    random.Normals(8 * kKvBlockTokens * head_dim),
+                    random.Normals(8 * kKvBlockTokens * head_dim),
+                    {},
+                    {}};
   SealInto(kRefKernelSet, type, cache);
   double errors = 0;
   double squares = 0;
@@ -296,8 +303,8 @@ TEST(PackedKv, ReferenceMatchesNaiveSoftmax) {
       const std::vector<double> expected = Naive(c, cache, query.data() + h * c.head_dim);
       for (int64_t d = 0; d < c.head_dim; ++d) {
         // Terms of 20 to 100 cancel in a score: 2^-24 of them for each of some hundred roundings.
-        ASSERT_NEAR(out[static_cast<size_t>(h * c.head_dim + d)],
-                    expected[static_cast<size_t>(d)], 2e-3)
+        ASSERT_NEAR(out[static_cast<size_t>(h * c.head_dim + d)], expected[static_cast<size_t>(d)],
+                    2e-3)
             << Describe(c) << " head " << h << " element " << d;
       }
     }

@@ -225,11 +225,11 @@ using SealWiden = void (*)(const std::byte* f16, int64_t count, float* out);
 
 template <KvType kType, SealWiden kWiden>
 static inline void PackGroup(const std::byte* f16, int64_t count, const SealPlace& place) {
-  SealGroup group;
+  SealGroup group = {};  // filled: a compiler cannot see that count is not 0
   group.count = count;
   kWiden(f16, count, group.x);
   FindRange(&group);
-  SealedGroup sealed;
+  SealedGroup sealed = {};
   SealAny<kType>(group, &sealed);
   __builtin_memcpy(place.header, &sealed.header, 2);
   if constexpr (kType == KvType::kQ8) {
@@ -248,10 +248,10 @@ static inline void SealBlock(const KvSealArgs& args) {
   const int64_t headers = KvHeaderOffset(kType, head_dim);
   for (int64_t d = 0; d < head_dim; ++d) {
     const int64_t at = d * kKvBlockTokens;
-    PackGroup<kType, kWiden>(args.f16_keys + 2 * at, kKvBlockTokens,
-                             {args.key_block + at * KvPlaneBits(kType) / 8,
-                              args.key_block + KvLowKeysOffset(head_dim) + at / 2,
-                              args.key_block + headers + 2 * d});
+    PackGroup<kType, kWiden>(
+        args.f16_keys + 2 * at, kKvBlockTokens,
+        {args.key_block + at * KvPlaneBits(kType) / 8,
+         args.key_block + KvLowKeysOffset(head_dim) + at / 2, args.key_block + headers + 2 * d});
   }
   for (int64_t j = 0; j < kKvBlockTokens; ++j) {
     for (int64_t d = 0; d < head_dim; d += kKvValueGroup) {

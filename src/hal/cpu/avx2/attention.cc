@@ -6,8 +6,8 @@
 // need. A block is as long as a page, where the hardware's prefetch ends: the next block is asked
 // for by the loops over this one.
 //
-// Packed blocks (hal/kv_block.h) differ in how eight elements are loaded, and in that scales go into
-// the query and into the probabilities, so that the inner loops see codes only.
+// Packed blocks (hal/kv_block.h) differ in how eight elements are loaded, and in that scales go
+// into the query and into the probabilities, so that the inner loops see codes only.
 #include "hal/cpu/avx2/avx2_kernels.h"
 #include "hal/cpu/avx2/vector_math.h"
 #include "hal/cpu/kv_seal.h"
@@ -334,15 +334,14 @@ void AddValues(const BlockSpan& span, const float (*p)[kKvBlockTokens], const fl
     for (int v = 0; v < kVectors; ++v) {
       const __m256 before = _mm256_load_ps(state->out[h] + d + v * kLanes);
       acc[h][v] = IsPackedKv(kType) ? _mm256_fmadd_ps(before, correction, _mm256_set1_ps(start[h]))
-                                 : _mm256_mul_ps(before, correction);
+                                    : _mm256_mul_ps(before, correction);
     }
   }
   for (int64_t j = span.first; j < span.last; ++j) {
     Prefetch<kType>(span.values + span.next, low, j * head_dim + d);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      const __m256 value =
-          LoadElements<kType>(span.values, low, j * head_dim + d + v * kLanes);
+      const __m256 value = LoadElements<kType>(span.values, low, j * head_dim + d + v * kLanes);
 #pragma GCC unroll 4
       for (int h = 0; h < kHeads; ++h) {
         acc[h][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(p[h] + j), value, acc[h][v]);

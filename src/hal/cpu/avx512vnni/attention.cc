@@ -331,8 +331,8 @@ inline void ScaleWeights(const GroupWeights<kHeads>& block, const std::byte* hea
     const __m512 p_high = _mm512_mul_ps(_mm512_loadu_ps(p + kLanes), high.scale);
     _mm512_storeu_ps(out->p + h * kKvBlockTokens, p_low);
     _mm512_storeu_ps(out->p + h * kKvBlockTokens + kLanes, p_high);
-    out->starts[h] = HalvingSum(
-        _mm512_add_ps(_mm512_mul_ps(p_low, low.term), _mm512_mul_ps(p_high, high.term)));
+    out->starts[h] =
+        HalvingSum(_mm512_add_ps(_mm512_mul_ps(p_low, low.term), _mm512_mul_ps(p_high, high.term)));
     out->corrections[h] = block.corrections[h];
   }
 }

@@ -205,8 +205,7 @@ void AddValues(const AttentionArgs& args, const BlockSpan& span, const float* p,
   for (int64_t d = 0; d < args.head_dim; ++d) {
     if (d % kKvValueGroup == 0) {
       for (int64_t j = 0; j < kKvBlockTokens; ++j) {
-        const GroupScale group =
-            LoadScale<kType>(headers, d / kKvValueGroup * kKvBlockTokens + j);
+        const GroupScale group = LoadScale<kType>(headers, d / kKvValueGroup * kKvBlockTokens + j);
         scaled[j] = p[j] * group.scale;
         products[j] = scaled[j] * group.term;
       }
