@@ -22,14 +22,6 @@ inline float32x4_t LoadKv(const std::byte* base, int64_t index) {
     return LoadBrains(at);
 }
 
-// The four nibbles of the 16 bits at `at`, in order.
-inline uint32x4_t SpreadNibbles(const std::byte* at) {
-  uint16_t bits;
-  __builtin_memcpy(&bits, at, 2);
-  const int32x4_t shifts = {0, -4, -8, -12};
-  return vandq_u32(vshlq_u32(vdupq_n_u32(bits), shifts), vdupq_n_u32(15));
-}
-
 // kNf4Codes[code] for four codes, by a look-up of their bytes.
 inline float32x4_t LookUpNf4(uint32x4_t codes) {
   const auto* table = reinterpret_cast<const uint8_t*>(kNf4Codes);
@@ -39,25 +31,29 @@ inline float32x4_t LookUpNf4(uint32x4_t codes) {
   return vreinterpretq_f32_u8(vqtbl4q_u8(bytes, vreinterpretq_u8_u32(places)));
 }
 
-// Four elements of a block's keys or values from number `index` on: codes of packed types, whose
-// second plane lies `low` bytes from the first.
+// Four elements from row `row` and lane `lane` on: of float types row after row, of packed ones as
+// words of `count` lanes; their second plane lies `low` bytes from the first.
 template <KvType kType>
-inline float32x4_t LoadElements(const std::byte* part, int64_t low, int64_t index) {
+inline float32x4_t LoadElements(const std::byte* part, int64_t low, int64_t row, int64_t count,
+                                int64_t lane) {
   if constexpr (!IsPackedKv(kType)) {
-    return LoadKv<kType>(part, index);
-  } else if constexpr (kType == KvType::kQ8) {
-    uint32_t word;
-    __builtin_memcpy(&word, part + index, 4);
-    const int16x8_t wide = vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(word)));
-    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
-  } else if constexpr (kType == KvType::kNf4) {
-    return LookUpNf4(SpreadNibbles(part + index / 2));
-  } else if constexpr (kType == KvType::kQ4) {
-    return vcvtq_f32_u32(SpreadNibbles(part + index / 2));
+    return LoadKv<kType>(part, row * count + lane);
   } else {
-    const uint32x4_t high = SpreadNibbles(part + index / 2);
-    const uint32x4_t rest = SpreadNibbles(part + low + index / 2);
-    return vcvtq_f32_u32(vorrq_u32(vshlq_n_u32(high, 4), rest));
+    constexpr int64_t kBits = KvPlaneBits(kType);
+    constexpr int64_t kRows = 32 / kBits;
+    const auto* at = reinterpret_cast<const uint8_t*>(part + (row / kRows * count + lane) * 4);
+    const int32x4_t shift = vdupq_n_s32(static_cast<int32_t>(-(row % kRows) * kBits));
+    const uint32x4_t mask = vdupq_n_u32((1u << kBits) - 1u);
+    const uint32x4_t codes = vandq_u32(vshlq_u32(vreinterpretq_u32_u8(vld1q_u8(at)), shift), mask);
+    if constexpr (kType == KvType::kNf4) {
+      return LookUpNf4(codes);
+    } else if constexpr (kType == KvType::kHier) {
+      const uint32x4_t rest =
+          vandq_u32(vshlq_u32(vreinterpretq_u32_u8(vld1q_u8(at + low)), shift), mask);
+      return vcvtq_f32_u32(vorrq_u32(vshlq_n_u32(codes, 4), rest));
+    } else {
+      return vcvtq_f32_u32(codes);
+    }
   }
 }
 
@@ -71,7 +67,7 @@ template <KvType kType>
 inline float32x4_t TermOf(float32x4_t zero) {
   switch (kType) {
     case KvType::kQ8:
-      return vmulq_n_f32(zero, 8.0f);
+      return vfmaq_n_f32(vdupq_n_f32(-128.0f), zero, 8.0f);
     case KvType::kNf4:
       return vmulq_n_f32(zero, 0.125f);
     case KvType::kHier:
@@ -128,6 +124,16 @@ struct BlockSpan {
   int64_t last;
 };
 
+// Of a packed block all values are added, unseen ones by 0.
+template <KvType kType>
+inline int64_t FirstRow(const BlockSpan& span) {
+  return IsPackedKv(kType) ? 0 : span.first;
+}
+template <KvType kType>
+inline int64_t LastRow(const BlockSpan& span) {
+  return IsPackedKv(kType) ? kKvBlockTokens : span.last;
+}
+
 inline BlockSpan SpanOf(const AttentionArgs& args, int64_t block) {
   const int64_t start = block * kKvBlockTokens;
   const int64_t offset = args.block_table[block] * args.block_stride;
@@ -179,7 +185,7 @@ inline void ComputeScores(const AttentionArgs& args, const float* query, const s
     sum = vdupq_n_f32(start);
   for (int64_t d = 0; d < args.head_dim; ++d) {
     for (int v = 0; v < kSlotVectors; ++v) {
-      const float32x4_t key = LoadElements<kType>(keys, plane, d * kKvBlockTokens + v * kLanes);
+      const float32x4_t key = LoadElements<kType>(keys, plane, d, kKvBlockTokens, v * kLanes);
       acc[v] = vfmaq_n_f32(acc[v], key, query[d]);
     }
   }
@@ -258,10 +264,10 @@ inline void AddValues(const AttentionArgs& args, const BlockSpan& span, const Gr
     else
       acc[v] = vmulq_n_f32(before, weights.correction);
   }
-  for (int64_t j = span.first; j < span.last; ++j) {
+  for (int64_t j = FirstRow<kType>(span); j < LastRow<kType>(span); ++j) {
     for (int v = 0; v < kVectors; ++v) {
       const float32x4_t values =
-          LoadElements<kType>(span.values, plane, j * args.head_dim + d + v * kLanes);
+          LoadElements<kType>(span.values, plane, j, args.head_dim, d + v * kLanes);
       acc[v] = vfmaq_n_f32(acc[v], values, weights.p[j]);
     }
   }
