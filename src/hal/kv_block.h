@@ -6,23 +6,23 @@
 // Packed types (8 and 4 bits) hold a block only when all of its tokens are known, because keys
 // share a scale along the tokens of a channel: channels of keys differ by orders of magnitude,
 // tokens little (KIVI, arXiv 2402.02750). Values share one along the channels of a token, in groups
-// of kKvValueGroup; the last group of a head may be shorter. A block is the following parts, all of
-// them 16-bit headers and codes in rows of C = 32 (keys) or head_dim (values) codes:
+// of kKvValueGroup; the last group of a head may be shorter. Codes lie in little-endian 32-bit
+// words of P = 4 (8 bits) or 8 (4 bits) codes, the first one in the lowest bits: of successive
+// channels of a token, or successive tokens of a value's channel, so that lanes need no shuffle.
 //
-//   keys    codes [head_dim][C]  headers [head_dim]      kHier: low codes [head_dim][C]
-//   values  codes [32][C]        headers [groups][32]    kHier: low codes [32][C]
+//   keys    words [head_dim / P][32 tokens]  headers [head_dim]     kHier: low words, as the first
+//   values  words [32 / P][head_dim]         headers [groups][32]   kHier: low words, as the first
 //
-//   kQ8    int8 codes;  x = scale * (code + 8 zero)
+//   kQ8    8-bit codes; x = scale * (code + 8 zero - 128)
 //   kQ4    4-bit codes; x = scale * (code + zero)
 //   kNf4   4-bit codes; x = scale * (kNf4Codes[code] + zero / 8)
 //   kHier  two planes of 4-bit codes, U and L (QuantSpec, arXiv 2502.10424): alone, U is a kQ4
 //          block; with L, x = scale / 16 * (16 U + L + 16 zero - 8)
 //
-// Two 4-bit codes share a byte, the first one in its low nibble, so eight of them are a
-// little-endian 32-bit word. A header is the scale in the low byte, as the middle bits of an f16 (5
-// bits of exponent, 3 of mantissa: f16 = byte << 7), and `zero` as int8 in the high byte: groups of
-// their own offset, which keys need (channels lie about a mean of their own), for the price of
-// symmetric ones with a scale in f16.
+// A header is the scale in the low byte, as the middle bits of an f16 (5 bits of exponent, 3 of
+// mantissa: f16 = byte << 7), and `zero` as int8 in the high byte: groups of their own offset,
+// which keys need (channels lie about a mean of their own), for the price of symmetric ones with a
+// scale in f16.
 //
 // Owns nothing. Included by kernel files: nothing but <cstddef> and <cstdint> here.
 #pragma once
@@ -89,9 +89,9 @@ inline constexpr int64_t KvValueBytes(KvType type, int64_t head_dim) {
 }
 
 // The 4-bit code of normal floats (QLoRA, arXiv 2305.14314, table 5): x = absmax * code.
-constexpr float kNf4Codes[16] = {
-    -1.0f,       -0.69619280f, -0.52507305f, -0.39491749f, -0.28444138f, -0.18477343f,
-    -0.09105004f, 0.0f,        0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
-    0.44070983f,  0.56261700f, 0.72295684f,  1.0f};
+constexpr float kNf4Codes[16] = {-1.0f,        -0.69619280f, -0.52507305f, -0.39491749f,
+                                 -0.28444138f, -0.18477343f, -0.09105004f, 0.0f,
+                                 0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
+                                 0.44070983f,  0.56261700f,  0.72295684f,  1.0f};
 
 }  // namespace tenon

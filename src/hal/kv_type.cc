@@ -12,11 +12,11 @@ struct NamedType {
 
 // The first name of a type is its own one.
 constexpr NamedType kNames[] = {
-    {"f32", KvType::kF32},        {"f16", KvType::kF16},        {"bf16", KvType::kBF16},
-    {"q8", KvType::kQ8},          {"q4", KvType::kQ4},          {"nf4", KvType::kNf4},
-    {"hier", KvType::kHier},      {"q8_0", KvType::kQ8},        {"q4_0", KvType::kQ4},
-    {"8bit_int", KvType::kQ8},    {"int8", KvType::kQ8},        {"4bit_int", KvType::kQ4},
-    {"int4", KvType::kQ4},        {"4bit_nf4", KvType::kNf4},   {"8bit_hier", KvType::kHier},
+    {"f32", KvType::kF32},     {"f16", KvType::kF16},      {"bf16", KvType::kBF16},
+    {"q8", KvType::kQ8},       {"q4", KvType::kQ4},        {"nf4", KvType::kNf4},
+    {"hier", KvType::kHier},   {"q8_0", KvType::kQ8},      {"q4_0", KvType::kQ4},
+    {"8bit_int", KvType::kQ8}, {"int8", KvType::kQ8},      {"4bit_int", KvType::kQ4},
+    {"int4", KvType::kQ4},     {"4bit_nf4", KvType::kNf4}, {"8bit_hier", KvType::kHier},
 };
 
 }  // namespace
@@ -34,9 +34,8 @@ Result<KvType> ParseKvType(std::string_view name) {
     if (named.name == name)
       return named.type;
   }
-  return InvalidArgument(
-      fmt::format("KV cache type '{}'; known are f32, f16, bf16, q8 (q8_0), q4 (q4_0), nf4, hier",
-                  name));
+  return InvalidArgument(fmt::format(
+      "KV cache type '{}'; known are f32, f16, bf16, q8 (q8_0), q4 (q4_0), nf4, hier", name));
 }
 
 }  // namespace tenon

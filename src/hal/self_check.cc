@@ -16,7 +16,8 @@ namespace {
 constexpr int64_t kK = 64;
 constexpr int64_t kTokens = 25;
 
-// Two blocks of the KV cache, the second one partly seen unless it is packed, and heads in a group of four and one.
+// Two blocks of the KV cache, the second one partly seen unless it is packed, and heads in a group
+// of four and one.
 constexpr int64_t kHeads = 5;
 constexpr int64_t kHeadDim = 40;
 constexpr int64_t kFirstKey = 3;
@@ -133,23 +134,21 @@ Cache FillPackedCache(const KernelSet& set, KvType type, const std::vector<float
 
 std::vector<float> Attend(const KernelSet& set, KvType type, const std::vector<float>& input) {
   const bool packed = IsPackedKv(type);
-  const Cache cache =
-      packed ? FillPackedCache(set, type, input) : FillFloatCache(set, type, input);
+  const Cache cache = packed ? FillPackedCache(set, type, input) : FillFloatCache(set, type, input);
   const int32_t table[kBlocks] = {0, 1};
   std::vector<float> out(static_cast<size_t>(kHeads * kHeadDim));
-  set.attention[static_cast<size_t>(type)](
-      {.query = input.data() + 3,
-       .heads = kHeads,
-       .head_dim = kHeadDim,
-       .keys = cache.keys.data(),
-       .values = cache.values.data(),
-       .block_stride = CacheStride(type),
-       .block_table = table,
-       .begin = kFirstKey,
-       .end = packed ? kBlocks * kKvBlockTokens : kKeys,
-       .scale = 0.5f,
-       .softcap = 0.0f,
-       .out = out.data()});
+  set.attention[static_cast<size_t>(type)]({.query = input.data() + 3,
+                                            .heads = kHeads,
+                                            .head_dim = kHeadDim,
+                                            .keys = cache.keys.data(),
+                                            .values = cache.values.data(),
+                                            .block_stride = CacheStride(type),
+                                            .block_table = table,
+                                            .begin = kFirstKey,
+                                            .end = packed ? kBlocks * kKvBlockTokens : kKeys,
+                                            .scale = 0.5f,
+                                            .softcap = 0.0f,
+                                            .out = out.data()});
   return out;
 }
 
@@ -188,7 +187,8 @@ Status CheckQuantizeRow(const KernelSet& set, Numbers& numbers) {
 
 Status CheckAttention(const KernelSet& set, int type_index, Numbers& numbers) {
   const auto type = static_cast<KvType>(type_index);
-  const std::vector<float> input = RandomFloats(kHeads * kHeadDim + 2 * kBlocks * kKvBlockTokens + kHeadDim, numbers);
+  const std::vector<float> input =
+      RandomFloats(kHeads * kHeadDim + 2 * kBlocks * kKvBlockTokens + kHeadDim, numbers);
   return Compare(set, fmt::format("attention over {} keys", KvTypeName(type)),
                  Attend(set, type, input), Attend(kRefKernelSet, type, input));
 }

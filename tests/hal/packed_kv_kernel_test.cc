@@ -36,9 +36,8 @@ void SealInto(const KernelSet& set, KvType type, PackedCache& cache) {
     Bytes values(keys.size());
     for (int64_t slot = 0; slot < kKvBlockTokens; ++slot) {
       const int64_t at = (b * kKvBlockTokens + slot) * head_dim;
-      kRefKernelSet.kv_store[Index(KvType::kF16)](
-          {cache.keys.data() + at, cache.values.data() + at, head_dim, slot, keys.data(),
-           values.data()});
+      kRefKernelSet.kv_store[Index(KvType::kF16)]({cache.keys.data() + at, cache.values.data() + at,
+                                                   head_dim, slot, keys.data(), values.data()});
     }
     cache.key_blocks.emplace_back(static_cast<size_t>(KvKeyBytes(type, head_dim)), std::byte{0xee});
     cache.value_blocks.emplace_back(static_cast<size_t>(KvValueBytes(type, head_dim)),
@@ -49,8 +48,12 @@ void SealInto(const KernelSet& set, KvType type, PackedCache& cache) {
 }
 
 PackedCache MakeCache(KvType type, int64_t head_dim, int64_t blocks, Random* random) {
-  PackedCache cache{head_dim, blocks, random->Normals(blocks * kKvBlockTokens * head_dim),
-                    random->Normals(blocks * kKvBlockTokens * head_dim), {}, {}};
+  PackedCache cache{head_dim,
+                    blocks,
+                    random->Normals(blocks * kKvBlockTokens * head_dim),
+                    random->Normals(blocks * kKvBlockTokens * head_dim),
+                    {},
+                    {}};
   // Channels of keys with offsets and sizes of their own, as models have them.
   for (size_t i = 0; i < cache.keys.size(); ++i) {
     const auto d = static_cast<int64_t>(i) % head_dim;
@@ -64,55 +67,65 @@ PackedCache MakeCache(KvType type, int64_t head_dim, int64_t blocks, Random* ran
   return cache;
 }
 
-double CodeAt(KvType type, const std::byte* part, int64_t low, int64_t index) {
-  const auto nibble = [](const std::byte* codes, int64_t i) {
-    return std::to_integer<int>(codes[i / 2] >> (i % 2 == 0 ? 0 : 4)) & 15;
-  };
-  switch (type) {
-    case KvType::kQ8:
-      return static_cast<int8_t>(part[index]);
-    case KvType::kNf4:
-      return static_cast<double>(kNf4Codes[nibble(part, index)]);
-    case KvType::kHier:
-      return nibble(part, index) + (nibble(part + low, index) - 8) / 16.0;
-    default:
-      return nibble(part, index);
-  }
+// The code in row `row` (channels of keys, tokens of values) and lane `lane` of `lanes`.
+uint32_t CodeBits(const std::byte* words, int bits, int64_t row, int64_t lanes, int64_t lane) {
+  const int64_t in_word = 32 / bits;
+  const auto word = LoadAs<uint32_t>(words + 4 * (row / in_word * lanes + lane));
+  return (word >> (row % in_word * bits)) % (1u << bits);
 }
 
-// An element of a packed block. Draft: without the second plane.
+// Which codes are read: all, or those of the first plane.
 enum class Planes { kAll, kUpper };
 
-double Decode(KvType type, Planes planes, const std::byte* part, int64_t low, int64_t index,
-              const std::byte* headers, int64_t group) {
-  const auto header = LoadAs<uint16_t>(headers + 2 * group);
+struct Place {
+  int64_t row;
+  int64_t lanes;
+  int64_t lane;
+  int64_t low;  // from the first plane to the second
+};
+
+double Decode(KvType type, Planes planes, const std::byte* part, const Place& place,
+              uint16_t header) {
+  const auto code = [&](int bits, int64_t offset) {
+    return CodeBits(part + offset, bits, place.row, place.lanes, place.lane);
+  };
   const double scale = F16ToF32(static_cast<uint16_t>((header & 0xffu) << 7));
   const double zero = static_cast<int8_t>(header >> 8);
-  const KvType codes = planes == Planes::kUpper ? KvType::kQ4 : type;
-  const double unit = type == KvType::kQ8 ? 8 : type == KvType::kNf4 ? 0.125 : 1;
-  return scale * (CodeAt(codes, part, low, index) + unit * zero);
+  if (type == KvType::kQ8)
+    return scale * (code(8, 0) + 8 * zero - 128);
+  if (type == KvType::kNf4)
+    return scale * (static_cast<double>(kNf4Codes[code(4, 0)]) + zero / 8);
+  const double upper = scale * (code(4, 0) + zero);
+  if (type == KvType::kQ4 || planes == Planes::kUpper)
+    return upper;
+  return upper + scale / 16 * (static_cast<double>(code(4, place.low)) - 8);
 }
 
 double KeyAt(KvType type, Planes planes, const PackedCache& cache, int64_t token, int64_t d) {
   const std::byte* part = cache.key_blocks[static_cast<size_t>(token / kKvBlockTokens)].data();
-  return Decode(type, planes, part, KvLowKeysOffset(cache.head_dim),
-                d * kKvBlockTokens + token % kKvBlockTokens,
-                part + KvHeaderOffset(type, cache.head_dim), d);
+  const Place place = {d, kKvBlockTokens, token % kKvBlockTokens, KvLowKeysOffset(cache.head_dim)};
+  const std::byte* headers = part + KvHeaderOffset(type, cache.head_dim);
+  return Decode(type, planes, part, place, LoadAs<uint16_t>(headers + 2 * d));
 }
 
 double ValueAt(KvType type, Planes planes, const PackedCache& cache, int64_t token, int64_t d) {
   const std::byte* part = cache.value_blocks[static_cast<size_t>(token / kKvBlockTokens)].data();
   const int64_t slot = token % kKvBlockTokens;
-  return Decode(type, planes, part, KvLowValuesOffset(cache.head_dim), slot * cache.head_dim + d,
-                part + KvHeaderOffset(type, cache.head_dim),
-                d / kKvValueGroup * kKvBlockTokens + slot);
+  const Place place = {slot, cache.head_dim, d, KvLowValuesOffset(cache.head_dim)};
+  const std::byte* headers = part + KvHeaderOffset(type, cache.head_dim);
+  const int64_t group = d / kKvValueGroup * kKvBlockTokens + slot;
+  return Decode(type, planes, part, place, LoadAs<uint16_t>(headers + 2 * group));
 }
 
 // Relative root-mean-square error over keys without offsets (values are so anyway).
 double RelativeError(KvType type, Planes planes, int64_t head_dim) {
   Random random(3);
-  PackedCache cache{head_dim, 8, random.Normals(8 * kKvBlockTokens * head_dim),
-                    random.Normals(8 * kKvBlockTokens * head_dim), {}, {}};
+  PackedCache cache{head_dim,
+                    8,
+                    random.Normals(8 * kKvBlockTokens * head_dim),
+                    random.Normals(8 * kKvBlockTokens * head_dim),
+                    {},
+                    {}};
   SealInto(kRefKernelSet, type, cache);
   double errors = 0;
   double squares = 0;
@@ -148,8 +161,9 @@ TEST(PackedKv, HandComputedGroups) {
   }
   SealInto(kRefKernelSet, KvType::kQ8, cache);
   // 15.5 / 123 = 0.126; the next scale is 0.140625. 8 * round(15.5 / 0.140625 / 8) = 112.
-  EXPECT_EQ(static_cast<int8_t>(cache.key_blocks[0][31]), 220 - 112);
-  EXPECT_EQ(static_cast<int8_t>(cache.key_blocks[0][1]), 7 - 112);
+  // The first word of token 31 has its channels 0 to 3, of which channel 0 lies lowest.
+  EXPECT_EQ(std::to_integer<int>(cache.key_blocks[0][31 * 4]), 220 - 112 + 128);
+  EXPECT_EQ(std::to_integer<int>(cache.key_blocks[0][1 * 4]), 7 - 112 + 128);
   SealInto(kRefKernelSet, KvType::kQ4, cache);
   // 31 / 15 = 2.07; the next scale is 2.25, the zero round(15.5 / 2.25 - 7.5) = -1.
   const auto headers = cache.key_blocks[0].data() + KvHeaderOffset(KvType::kQ4, 8);
@@ -296,8 +310,8 @@ TEST(PackedKv, ReferenceMatchesNaiveSoftmax) {
       const std::vector<double> expected = Naive(c, cache, query.data() + h * c.head_dim);
       for (int64_t d = 0; d < c.head_dim; ++d) {
         // Terms of 20 to 100 cancel in a score: 2^-24 of them for each of some hundred roundings.
-        ASSERT_NEAR(out[static_cast<size_t>(h * c.head_dim + d)],
-                    expected[static_cast<size_t>(d)], 2e-3)
+        ASSERT_NEAR(out[static_cast<size_t>(h * c.head_dim + d)], expected[static_cast<size_t>(d)],
+                    2e-3)
             << Describe(c) << " head " << h << " element " << d;
       }
     }

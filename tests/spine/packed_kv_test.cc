@@ -1,5 +1,5 @@
-// A KV cache of 8 or 4 bits on a real model: the same bits however a prompt is computed, drafts that
-// leave no trace, and how far the results may be from those of an f16 cache.
+// A KV cache of 8 or 4 bits on a real model: the same bits however a prompt is computed, drafts
+// that leave no trace, and how far the results may be from those of an f16 cache.
 #include <cmath>
 #include <cstring>
 
@@ -64,7 +64,8 @@ TEST_P(PackedKvTest, ChunksThreadsAndPrefixes) {
     Sequence sequence(one->runner().kv(), CacheScope{}, PrefixCache::kOff);
     EXPECT_TRUE(SameBits(expected, FeedInChunks(*one, sequence, prompt, chunk))) << chunk;
   }
-  // After the sequence that was first is gone, its blocks are cached, with the first one's f16 form.
+  // After the sequence that was first is gone, its blocks are cached, with the first one's f16
+  // form.
   for (const bool first_is_gone : {false, true}) {
     if (first_is_gone)
       whole.Truncate(0);

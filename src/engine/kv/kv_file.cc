@@ -83,7 +83,8 @@ void PutBlocks(const KvPool& pool, const Sequence& sequence, std::string& out) {
   }
 }
 
-// Blocks whose float copies belong to a sequence: its first one, and its last one unless it is full.
+// Blocks whose float copies belong to a sequence: its first one, and its last one unless it is
+// full.
 std::vector<int64_t> CopiedBlocks(KvType type, int64_t length) {
   std::vector<int64_t> indices;
   if (!IsPackedKv(type))
@@ -158,10 +159,9 @@ class KvFileReader {
   Status CopyBlocks(KvPool& pool, const Sequence& sequence, int64_t length) {
     const std::vector<int64_t> copied = CopiedBlocks(pool.config().type, length);
     const KvLayout& layout = pool.layout();
-    const uint64_t expected =
-        (static_cast<uint64_t>(BlocksFor(length)) * layout.block_stride +
-         static_cast<uint64_t>(copied.size()) * layout.copy_stride) *
-        static_cast<uint64_t>(pool.config().layers);
+    const uint64_t expected = (static_cast<uint64_t>(BlocksFor(length)) * layout.block_stride +
+                               static_cast<uint64_t>(copied.size()) * layout.copy_stride) *
+                              static_cast<uint64_t>(pool.config().layers);
     if (reader_.remaining() != expected) {
       return Corrupt(
           fmt::format("found {} bytes of blocks, expected {}", reader_.remaining(), expected),

@@ -22,8 +22,8 @@ struct KvConfig {
   KvType type = KvType::kF16;
   int32_t layers = 0;
   int32_t kv_heads = 0;
-  int32_t head_dim = 0;  // a multiple of 8 (hal/kernel_set.h)
-  int32_t blocks = 0;    // of kKvBlockTokens tokens each
+  int32_t head_dim = 0;      // a multiple of 8 (hal/kernel_set.h)
+  int32_t blocks = 0;        // of kKvBlockTokens tokens each
   int32_t float_copies = 0;  // packed types: blocks that can have one at the same time
 };
 

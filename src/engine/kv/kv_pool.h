@@ -13,10 +13,10 @@
 // Bytes of a free or fresh block are whatever was there before: kernels read the slots of committed
 // tokens only.
 //
-// Float copies, for packed types only (hal/kv_block.h): a block can have its f16 form beside it. Who
-// writes a block takes one first; it is there as long as the block may be written again. The first
-// block of a sequence keeps its copy as long as it holds anything, since attention sinks are read
-// from it; a cached block keeps one only if it is such a first one.
+// Float copies, for packed types only (hal/kv_block.h): a block can have its f16 form beside it.
+// Who writes a block takes one first; it is there as long as the block may be written again. The
+// first block of a sequence keeps its copy as long as it holds anything, since attention sinks are
+// read from it; a cached block keeps one only if it is such a first one.
 //
 // Where later needs go: a swap or a checkpoint copies BlockBytes of a sequence's blocks out and
 // releases them; export to another process sends LayerBytes, or BlockBytes layer by layer.

@@ -30,9 +30,10 @@ struct SealGroup {
   alignas(32) float x[kKvValueGroup];
 };
 
+// What a group becomes. `codes` has room for its values (kHier: 16 U + L).
 struct SealedGroup {
   uint16_t header;
-  alignas(32) uint8_t codes[kKvValueGroup];  // kHier: 16 U + L
+  uint8_t* codes;
 };
 
 static inline float SealMin(float a, float b) {
@@ -124,7 +125,7 @@ static inline void SealQ8(const SealGroup& group, SealedGroup* out) {
   out->header = AsymmetricHeader(byte, zero);
   for (int64_t i = 0; i < group.count; ++i) {
     const float code = SealRound(group.x[i] * inverse - 8.0f * zero);
-    out->codes[i] = static_cast<uint8_t>(static_cast<int32_t>(SealClamp(code, 127.0f)));
+    out->codes[i] = static_cast<uint8_t>(static_cast<int32_t>(SealClamp(code, 127.0f) + 128.0f));
   }
 }
 
@@ -204,65 +205,76 @@ static inline void SealAny(const SealGroup& group, SealedGroup* out) {
   }
 }
 
-// Where a group's codes and header go.
-struct SealPlace {
-  std::byte* codes;
-  std::byte* low_codes;  // kHier
-  std::byte* header;
-};
-
-// Two codes a byte; of each, the four bits from `shift` on.
-static inline void PutNibbles(const SealedGroup& group, int64_t count, int shift, std::byte* out) {
-  for (int64_t i = 0; i < count / 2; ++i) {
-    const uint32_t first = static_cast<uint32_t>(group.codes[2 * i] >> shift) & 15u;
-    const uint32_t second = static_cast<uint32_t>(group.codes[2 * i + 1] >> shift) & 15u;
-    out[i] = static_cast<std::byte>(first | second << 4);
-  }
-}
-
 // kWiden(f16, count, floats) widens count values, a multiple of 8.
 using SealWiden = void (*)(const std::byte* f16, int64_t count, float* out);
 
 template <KvType kType, SealWiden kWiden>
-static inline void PackGroup(const std::byte* f16, int64_t count, const SealPlace& place) {
-  SealGroup group;
+static inline void PackGroup(const std::byte* f16, int64_t count, uint8_t* codes,
+                             std::byte* header) {
+  SealGroup group = {};  // filled: a compiler cannot see that count is not 0
   group.count = count;
   kWiden(f16, count, group.x);
   FindRange(&group);
-  SealedGroup sealed;
+  SealedGroup sealed = {0, codes};
   SealAny<kType>(group, &sealed);
-  __builtin_memcpy(place.header, &sealed.header, 2);
+  __builtin_memcpy(header, &sealed.header, 2);
+}
+
+// Codes of as many rows as a word holds, [kSealLanes rows][kMaxSealRow].
+inline constexpr int64_t kMaxSealRow = 256;
+using SealRows = uint8_t[kSealLanes][kMaxSealRow];
+
+// Words of `kBits`-bit codes from row 0 on; of each code, the bits from `shift` on.
+template <int kBits>
+static inline void PutWords(const SealRows& rows, int64_t count, int shift, std::byte* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t word = 0;
+    for (int row = 0; row < 32 / kBits; ++row)
+      word |= ((static_cast<uint32_t>(rows[row][i]) >> shift) & ((1u << kBits) - 1u))
+              << (row * kBits);
+    __builtin_memcpy(out + 4 * i, &word, 4);
+  }
+}
+
+// The words of one row of words, number `at` of its part.
+template <KvType kType>
+static inline void PutPlanes(const SealRows& rows, int64_t count, int64_t low, int64_t at,
+                             std::byte* part) {
+  std::byte* words = part + at * count * 4;
   if constexpr (kType == KvType::kQ8) {
-    __builtin_memcpy(place.codes, sealed.codes, static_cast<size_t>(count));
+    PutWords<8>(rows, count, 0, words);
   } else if constexpr (kType == KvType::kHier) {
-    PutNibbles(sealed, count, 4, place.codes);
-    PutNibbles(sealed, count, 0, place.low_codes);
+    PutWords<4>(rows, count, 4, words);
+    PutWords<4>(rows, count, 0, words + low);
   } else {
-    PutNibbles(sealed, count, 0, place.codes);
+    PutWords<4>(rows, count, 0, words);
   }
 }
 
 template <KvType kType, SealWiden kWiden>
 static inline void SealBlock(const KvSealArgs& args) {
+  constexpr int64_t kRows = 32 / KvPlaneBits(kType);
   const int64_t head_dim = args.head_dim;
   const int64_t headers = KvHeaderOffset(kType, head_dim);
-  for (int64_t d = 0; d < head_dim; ++d) {
-    const int64_t at = d * kKvBlockTokens;
-    PackGroup<kType, kWiden>(args.f16_keys + 2 * at, kKvBlockTokens,
-                             {args.key_block + at * KvPlaneBits(kType) / 8,
-                              args.key_block + KvLowKeysOffset(head_dim) + at / 2,
-                              args.key_block + headers + 2 * d});
-  }
-  for (int64_t j = 0; j < kKvBlockTokens; ++j) {
-    for (int64_t d = 0; d < head_dim; d += kKvValueGroup) {
-      const int64_t at = j * head_dim + d;
-      const int64_t count = head_dim - d < kKvValueGroup ? head_dim - d : kKvValueGroup;
-      const int64_t header = d / kKvValueGroup * kKvBlockTokens + j;
-      PackGroup<kType, kWiden>(args.f16_values + 2 * at, count,
-                               {args.value_block + at * KvPlaneBits(kType) / 8,
-                                args.value_block + KvLowValuesOffset(head_dim) + at / 2,
-                                args.value_block + headers + 2 * header});
+  SealRows rows;
+  for (int64_t d = 0; d < head_dim; d += kRows) {
+    for (int64_t i = 0; i < kRows; ++i) {
+      PackGroup<kType, kWiden>(args.f16_keys + 2 * (d + i) * kKvBlockTokens, kKvBlockTokens,
+                               rows[i], args.key_block + headers + 2 * (d + i));
     }
+    PutPlanes<kType>(rows, kKvBlockTokens, KvLowKeysOffset(head_dim), d / kRows, args.key_block);
+  }
+  for (int64_t j = 0; j < kKvBlockTokens; j += kRows) {
+    for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t d = 0; d < head_dim; d += kKvValueGroup) {
+        const int64_t left = head_dim - d;
+        const int64_t header = d / kKvValueGroup * kKvBlockTokens + j + i;
+        PackGroup<kType, kWiden>(args.f16_values + 2 * ((j + i) * head_dim + d),
+                                 left < kKvValueGroup ? left : kKvValueGroup, rows[i] + d,
+                                 args.value_block + headers + 2 * header);
+      }
+    }
+    PutPlanes<kType>(rows, head_dim, KvLowValuesOffset(head_dim), j / kRows, args.value_block);
   }
 }
 

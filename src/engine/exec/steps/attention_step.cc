@@ -45,8 +45,8 @@ AttentionStep::KvKernels AttentionStep::KvKernels::For(KvType type, const Kernel
   kv.seal = kernels.kv_seal[index];
   kv.attend_f16 = kernels.attention[kF16];
   // Without its lower half, kHier is kQ4 with gaps between its blocks.
-  kv.attend_draft = type == KvType::kHier ? kernels.attention[static_cast<size_t>(KvType::kQ4)]
-                                          : kv.attend;
+  kv.attend_draft =
+      type == KvType::kHier ? kernels.attention[static_cast<size_t>(KvType::kQ4)] : kv.attend;
   return kv;
 }
 

@@ -6,8 +6,8 @@
 // need. A block is as long as a page, where the hardware's prefetch ends: the next block is asked
 // for by the loops over this one.
 //
-// Packed blocks (hal/kv_block.h) differ in how eight elements are loaded, and in that scales go into
-// the query and into the probabilities, so that the inner loops see codes only.
+// Packed blocks (hal/kv_block.h) differ in how eight elements are loaded, and in that scales go
+// into the query and into the probabilities, so that the inner loops see codes only.
 #include "hal/cpu/avx2/avx2_kernels.h"
 #include "hal/cpu/avx2/vector_math.h"
 #include "hal/cpu/kv_seal.h"
@@ -29,12 +29,47 @@ __m256 LoadKv(const std::byte* base, int64_t index) {
   return kType == KvType::kF16 ? LoadF16(at) : LoadBF16(at);
 }
 
-// The eight nibbles of the word at `at`, in order; other bits above them.
-[[gnu::always_inline]] inline __m256i SpreadNibbles(const std::byte* at) {
-  int32_t word;
-  __builtin_memcpy(&word, at, 4);
-  const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
-  return _mm256_srlv_epi32(_mm256_set1_epi32(word), shifts);
+// Rows of codes in a row of words.
+constexpr int WordRows(KvType type) {
+  return 32 / static_cast<int>(KvPlaneBits(type));
+}
+
+// Codes stay where they are in their words: what is left of a word under a mask is the code times
+// 2^shift, as an integer and, exactly, as a float; the factor that goes with the code (query or
+// probability) has been multiplied by 2^-shift. The last code of a word is shifted down instead, as
+// integers are converted with a sign.
+constexpr int CodeShift(KvType type, int row) {
+  switch (type) {
+    case KvType::kQ8:
+      return row == 3 ? 0 : 8 * row;
+    case KvType::kQ4:
+      return row == 7 ? 0 : 4 * row;
+    case KvType::kHier:  // bytes of two words made from both planes, even rows and odd ones
+      return row >= 6 ? 0 : row / 2 * 8;
+    default:  // looked up
+      return 0;
+  }
+}
+
+// 2^-CodeShift of the rows 0 to 7.
+template <KvType kType>
+[[gnu::always_inline]] inline __m256 CodeFactors() {
+  const auto factor = [](int row) {
+    return 1.0f / static_cast<float>(1u << CodeShift(kType, row % WordRows(kType)));
+  };
+  return _mm256_setr_ps(factor(0), factor(1), factor(2), factor(3), factor(4), factor(5), factor(6),
+                        factor(7));
+}
+
+// The code of kBits bits in place `place` of each word, times 2^(kBits * place) unless it is the
+// last one.
+template <int kBits>
+[[gnu::always_inline]] inline __m256 CodeInPlace(__m256i words, int place) {
+  if (place == 32 / kBits - 1) {
+    return _mm256_cvtepi32_ps(_mm256_srli_epi32(words, 32 - kBits));
+  }
+  const int32_t mask = ((1 << kBits) - 1) << (kBits * place);
+  return _mm256_cvtepi32_ps(_mm256_and_si256(words, _mm256_set1_epi32(mask)));
 }
 
 // kNf4Codes[low nibble of each lane].
@@ -45,34 +80,46 @@ __m256 LoadKv(const std::byte* base, int64_t index) {
   return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(upper_half));
 }
 
-// Eight codes of a packed block's keys or values from number `index` on, as floats; the second
-// plane lies `low` bytes from the first.
-template <KvType kType>
-[[gnu::always_inline]] inline __m256 LoadCodes(const std::byte* part, int64_t low, int64_t index) {
-  const __m256i nibble = _mm256_set1_epi32(15);
-  if constexpr (kType == KvType::kQ8) {
-    const auto* at = reinterpret_cast<const __m128i*>(part + index);
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(at)));
-  } else if constexpr (kType == KvType::kNf4) {
-    return LookUpNf4(SpreadNibbles(part + index / 2));
-  } else {
-    const __m256i codes = _mm256_and_si256(SpreadNibbles(part + index / 2), nibble);
-    if constexpr (kType == KvType::kQ4) {
-      return _mm256_cvtepi32_ps(codes);
+// kVectors vectors of words of a packed part.
+template <KvType kType, int kVectors>
+struct CodeWords {
+  __m256i first[kVectors];
+  __m256i second[kType == KvType::kHier ? kVectors : 1];  // kHier: the odd rows
+};
+
+template <KvType kType, int kVectors>
+[[gnu::always_inline]] inline void LoadWords(const std::byte* words, int64_t low,
+                                             CodeWords<kType, kVectors>* out) {
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    const auto* at = reinterpret_cast<const __m256i*>(words + 4 * kLanes * v);
+    const __m256i upper = _mm256_loadu_si256(at);
+    if constexpr (kType == KvType::kHier) {
+      const auto* low_at = reinterpret_cast<const __m256i*>(words + low + 4 * kLanes * v);
+      const __m256i lower = _mm256_loadu_si256(low_at);
+      const __m256i nibbles = _mm256_set1_epi8(15);
+      const __m256i even = _mm256_slli_epi32(_mm256_and_si256(upper, nibbles), 4);
+      out->first[v] = _mm256_or_si256(even, _mm256_and_si256(lower, nibbles));
+      const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(lower, 4), nibbles);
+      out->second[v] = _mm256_or_si256(_mm256_andnot_si256(nibbles, upper), odd);
+    } else {
+      out->first[v] = upper;
     }
-    const __m256i rest = _mm256_and_si256(SpreadNibbles(part + low + index / 2), nibble);
-    return _mm256_cvtepi32_ps(_mm256_or_si256(_mm256_slli_epi32(codes, 4), rest));
   }
 }
 
-// Eight elements of a block's keys, or values, from number `index` on: codes of packed types.
-template <KvType kType>
-[[gnu::always_inline]] inline __m256 LoadElements(const std::byte* part, int64_t low,
-                                                  int64_t index) {
-  if constexpr (IsPackedKv(kType)) {
-    return LoadCodes<kType>(part, low, index);
+// Codes of row `row` of the words, times 2^CodeShift.
+template <KvType kType, int kVectors>
+[[gnu::always_inline]] inline __m256 ShiftedCodes(const CodeWords<kType, kVectors>& words, int v,
+                                                  int row) {
+  if constexpr (kType == KvType::kQ8) {
+    return CodeInPlace<8>(words.first[v], row);
+  } else if constexpr (kType == KvType::kQ4) {
+    return CodeInPlace<4>(words.first[v], row);
+  } else if constexpr (kType == KvType::kHier) {
+    return CodeInPlace<8>(row % 2 == 0 ? words.first[v] : words.second[v], row / 2);
   } else {
-    return LoadKv<kType>(part, index);
+    return LookUpNf4(_mm256_srli_epi32(words.first[v], 4 * row));
   }
 }
 
@@ -90,7 +137,7 @@ template <KvType kType>
   const __m256 zero = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_srai_epi16(bits, 8)));
   switch (kType) {
     case KvType::kQ8:
-      return {scale, _mm256_mul_ps(zero, _mm256_set1_ps(8.0f))};
+      return {scale, _mm256_fmadd_ps(zero, _mm256_set1_ps(8.0f), _mm256_set1_ps(-128.0f))};
     case KvType::kNf4:
       return {scale, _mm256_mul_ps(zero, _mm256_set1_ps(0.125f))};
     case KvType::kHier:
@@ -142,18 +189,23 @@ struct BlockSpan {
   int64_t next;  // bytes from this block to the one that is read after it
 };
 
-// Asks for the cache lines of what a step from element `index` on reads: one of packed and 16-bit
-// types (and one of kHier's second plane), two of floats.
+// The cache line at `at`, and the one after it where a step reads two.
 template <KvType kType>
-[[gnu::always_inline]] inline void Prefetch(const std::byte* part, int64_t low, int64_t index) {
-  constexpr int64_t kBits = IsPackedKv(kType) ? KvPlaneBits(kType) : 8 * KvTypeBytes(kType);
-  const auto* at = reinterpret_cast<const char*>(part + index * kBits / 8);
-  _mm_prefetch(at, _MM_HINT_T0);
+[[gnu::always_inline]] inline void Prefetch(const std::byte* at) {
+  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
   if constexpr (kType == KvType::kF32) {
-    _mm_prefetch(at + 64, _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(at + 64), _MM_HINT_T0);
   }
+}
+
+// The two lines that four vectors of words are, of each plane.
+template <KvType kType>
+[[gnu::always_inline]] inline void PrefetchWords(const std::byte* at, int64_t low) {
+  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+  _mm_prefetch(reinterpret_cast<const char*>(at + 64), _MM_HINT_T0);
   if constexpr (kType == KvType::kHier) {
-    _mm_prefetch(at + low, _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(at + low), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(at + low + 64), _MM_HINT_T0);
   }
 }
 
@@ -199,7 +251,7 @@ void ScaleQuery(const AttentionArgs& args, const float* query, const std::byte* 
 #pragma GCC unroll 8
     for (int h = 0; h < kHeads; ++h) {
       const __m256 q = _mm256_mul_ps(_mm256_loadu_ps(query + h * args.head_dim + d), groups.scale);
-      _mm256_store_ps(out->q[h] + d, q);
+      _mm256_store_ps(out->q[h] + d, _mm256_mul_ps(q, CodeFactors<kType>()));
       lanes[h] = _mm256_fmadd_ps(q, groups.term, lanes[h]);
     }
   }
@@ -209,30 +261,70 @@ void ScaleQuery(const AttentionArgs& args, const float* query, const std::byte* 
   }
 }
 
-// Dot products of queries, `stride` floats apart, with all 32 keys of a block, beginning at `start`
-// (null: 0); slots outside the span hold anything.
+// Dot products with all 32 keys of a block; slots outside the span hold anything.
 template <KvType kType, int kHeads>
-void DotProducts(const AttentionArgs& args, const float* query, int64_t stride, const float* start,
-                 const BlockSpan& span, __m256 (*scores)[kKeyVectors]) {
+void FloatScores(const AttentionArgs& args, const float* query, const BlockSpan& span,
+                 __m256 (*scores)[kKeyVectors]) {
   const std::byte* keys = span.keys;
-  const int64_t low = KvLowKeysOffset(args.head_dim);
   __m256 acc[kHeads][kKeyVectors];
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 8
     for (int v = 0; v < kKeyVectors; ++v) {
-      acc[h][v] = start == nullptr ? _mm256_setzero_ps() : _mm256_set1_ps(start[h]);
+      acc[h][v] = _mm256_setzero_ps();
     }
   }
   for (int64_t d = 0; d < args.head_dim; ++d) {
-    Prefetch<kType>(keys + span.next, low, d * kKvBlockTokens);
+    Prefetch<kType>(keys + span.next + d * kKvBlockTokens * KvTypeBytes(kType));
 #pragma GCC unroll 4
     for (int v = 0; v < kKeyVectors; ++v) {
-      const __m256 key = LoadElements<kType>(keys, low, d * kKvBlockTokens + v * kLanes);
+      const __m256 key = LoadKv<kType>(keys, d * kKvBlockTokens + v * kLanes);
 #pragma GCC unroll 4
       for (int h = 0; h < kHeads; ++h) {
-        const __m256 q = _mm256_broadcast_ss(query + h * stride + d);
+        const __m256 q = _mm256_broadcast_ss(query + h * args.head_dim + d);
         acc[h][v] = _mm256_fmadd_ps(q, key, acc[h][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int h = 0; h < kHeads; ++h) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kKeyVectors; ++v) {
+      scores[h][v] = acc[h][v];
+    }
+  }
+}
+
+template <KvType kType, int kHeads>
+void PackedScores(const AttentionArgs& args, const float* query, const BlockSpan& span,
+                  __m256 (*scores)[kKeyVectors]) {
+  BlockQuery<kHeads> scaled;
+  ScaleQuery<kType, kHeads>(args, query, span.keys, &scaled);
+  const int64_t low = KvLowKeysOffset(args.head_dim);
+  constexpr int kRows = WordRows(kType);
+  __m256 acc[kHeads][kKeyVectors];
+#pragma GCC unroll 8
+  for (int h = 0; h < kHeads; ++h) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kKeyVectors; ++v) {
+      acc[h][v] = _mm256_set1_ps(scaled.start[h]);
+    }
+  }
+  for (int64_t d = 0; d < args.head_dim; d += WordRows(kType)) {
+    const std::byte* at = span.keys + d / WordRows(kType) * kKvBlockTokens * 4;
+    PrefetchWords<kType>(at + span.next, low);
+    CodeWords<kType, kKeyVectors> words;
+    LoadWords<kType, kKeyVectors>(at, low, &words);
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kKeyVectors; ++v) {
+        const __m256 key = ShiftedCodes<kType, kKeyVectors>(words, v, row);
+#pragma GCC unroll 4
+        for (int h = 0; h < kHeads; ++h) {
+          const __m256 q = _mm256_broadcast_ss(scaled.q[h] + d + row);
+          acc[h][v] = _mm256_fmadd_ps(q, key, acc[h][v]);
+        }
       }
     }
   }
@@ -249,11 +341,9 @@ template <KvType kType, int kHeads>
 void Scores(const AttentionArgs& args, const float* query, const BlockSpan& span,
             __m256 (*scores)[kKeyVectors]) {
   if constexpr (IsPackedKv(kType)) {
-    BlockQuery<kHeads> scaled;
-    ScaleQuery<kType, kHeads>(args, query, span.keys, &scaled);
-    DotProducts<kType, kHeads>(args, scaled.q[0], kMaxHeadDim, scaled.start, span, scores);
+    PackedScores<kType, kHeads>(args, query, span, scores);
   } else {
-    DotProducts<kType, kHeads>(args, query, args.head_dim, nullptr, span, scores);
+    FloatScores<kType, kHeads>(args, query, span, scores);
   }
 }
 
@@ -313,7 +403,7 @@ void ScaleWeights(const HeadState<kHeads>& state, const std::byte* headers,
     for (int v = 0; v < kKeyVectors; ++v) {
       const GroupScales groups = LoadScales<kType>(headers + 2 * v * kLanes);
       const __m256 p = _mm256_mul_ps(_mm256_load_ps(state.p[h] + v * kLanes), groups.scale);
-      _mm256_store_ps(out->p[h] + v * kLanes, p);
+      _mm256_store_ps(out->p[h] + v * kLanes, _mm256_mul_ps(p, CodeFactors<kType>()));
       products[v] = _mm256_mul_ps(p, groups.term);
     }
     out->start[h] = HalvingSum(_mm256_add_ps(_mm256_add_ps(products[0], products[2]),
@@ -321,11 +411,51 @@ void ScaleWeights(const HeadState<kHeads>& state, const std::byte* headers,
   }
 }
 
+// Adds a block's values to kVectors vectors of sums: those of the span, or all of a packed block,
+// where `p` is 0 outside the span.
+template <KvType kType, int kHeads, int kVectors>
+[[gnu::always_inline]] inline void AddRows(const BlockSpan& span, const float (*p)[kKvBlockTokens],
+                                           int64_t head_dim, int64_t d,
+                                           __m256 (&acc)[kHeads][kVectors]) {
+  if constexpr (!IsPackedKv(kType)) {
+    for (int64_t j = span.first; j < span.last; ++j) {
+      Prefetch<kType>(span.values + span.next + (j * head_dim + d) * KvTypeBytes(kType));
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const __m256 value = LoadKv<kType>(span.values, j * head_dim + d + v * kLanes);
+#pragma GCC unroll 4
+        for (int h = 0; h < kHeads; ++h) {
+          acc[h][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(p[h] + j), value, acc[h][v]);
+        }
+      }
+    }
+    return;
+  }
+  const int64_t low = KvLowValuesOffset(head_dim);
+  constexpr int kRows = WordRows(kType);
+  for (int64_t j = 0; j < kKvBlockTokens; j += WordRows(kType)) {
+    const std::byte* at = span.values + (j / WordRows(kType) * head_dim + d) * 4;
+    PrefetchWords<kType>(at + span.next, low);
+    CodeWords<kType, kVectors> words;
+    LoadWords<kType, kVectors>(at, low, &words);
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const __m256 value = ShiftedCodes<kType, kVectors>(words, v, row);
+#pragma GCC unroll 4
+        for (int h = 0; h < kHeads; ++h) {
+          acc[h][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(p[h] + j + row), value, acc[h][v]);
+        }
+      }
+    }
+  }
+}
+
 // Adds the values, weighed by `p`, to kVectors vectors of the outputs, from element d on.
 template <KvType kType, int kHeads, int kVectors>
 void AddValues(const BlockSpan& span, const float (*p)[kKvBlockTokens], const float* start,
                int64_t head_dim, int64_t d, HeadState<kHeads>* state) {
-  const int64_t low = KvLowValuesOffset(head_dim);
   __m256 acc[kHeads][kVectors];
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
@@ -334,21 +464,10 @@ void AddValues(const BlockSpan& span, const float (*p)[kKvBlockTokens], const fl
     for (int v = 0; v < kVectors; ++v) {
       const __m256 before = _mm256_load_ps(state->out[h] + d + v * kLanes);
       acc[h][v] = IsPackedKv(kType) ? _mm256_fmadd_ps(before, correction, _mm256_set1_ps(start[h]))
-                                 : _mm256_mul_ps(before, correction);
+                                    : _mm256_mul_ps(before, correction);
     }
   }
-  for (int64_t j = span.first; j < span.last; ++j) {
-    Prefetch<kType>(span.values + span.next, low, j * head_dim + d);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const __m256 value =
-          LoadElements<kType>(span.values, low, j * head_dim + d + v * kLanes);
-#pragma GCC unroll 4
-      for (int h = 0; h < kHeads; ++h) {
-        acc[h][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(p[h] + j), value, acc[h][v]);
-      }
-    }
-  }
+  AddRows<kType, kHeads, kVectors>(span, p, head_dim, d, acc);
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 8

@@ -19,8 +19,10 @@ constinit const KernelSet kAvx2KernelSet = {
     .rope_interleaved = avx2::RopeInterleaved,
     .rope_half = avx2::RopeHalf,
     .kv_store = {avx2::KvStoreF32, avx2::KvStoreF16, avx2::KvStoreBF16},
-    .kv_seal = {nullptr, nullptr, nullptr, avx2::KvSealQ8, avx2::KvSealQ4, avx2::KvSealNf4, avx2::KvSealHier},
-    .attention = {avx2::AttentionF32, avx2::AttentionF16, avx2::AttentionBF16, avx2::AttentionQ8, avx2::AttentionQ4, avx2::AttentionNf4, avx2::AttentionHier},
+    .kv_seal = {nullptr, nullptr, nullptr, avx2::KvSealQ8, avx2::KvSealQ4, avx2::KvSealNf4,
+                avx2::KvSealHier},
+    .attention = {avx2::AttentionF32, avx2::AttentionF16, avx2::AttentionBF16, avx2::AttentionQ8,
+                  avx2::AttentionQ4, avx2::AttentionNf4, avx2::AttentionHier},
 };
 
 }  // namespace tenon

@@ -19,54 +19,43 @@ inline __m512 LoadKv(const std::byte* base, int64_t index) {
     return LoadBrains(at);
 }
 
-// Two words of eight nibbles each, to lanes in order; other bits above them.
-inline __m512i SpreadNibbles(__m128i words) {
-  const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-  const __m512i shifts =
-      _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
-  return _mm512_srlv_epi32(_mm512_permutexvar_epi32(places, _mm512_castsi128_si512(words)), shifts);
-}
-
-// Codes as floats, from the bytes of one plane or of two.
+// The codes of row `row` in words of a packed part, and of its second plane.
 template <KvType kType>
-inline __m512 CodesToFloats(__m128i first, __m128i second) {
-  const __m512i nibble = _mm512_set1_epi32(15);
-  if constexpr (kType == KvType::kQ8) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(first));
-  } else if constexpr (kType == KvType::kNf4) {
-    const __m512i codes = _mm512_and_epi32(SpreadNibbles(first), nibble);
+inline __m512 CodesOf(__m512i words, __m512i low_words, int64_t row) {
+  constexpr int kBits = static_cast<int>(KvPlaneBits(kType));
+  const __m512i mask = _mm512_set1_epi32((1 << kBits) - 1);
+  const __m512i shift = _mm512_set1_epi32(static_cast<int>(row) * kBits);
+  const __m512i codes = _mm512_and_si512(_mm512_srlv_epi32(words, shift), mask);
+  if constexpr (kType == KvType::kNf4) {
     return _mm512_permutexvar_ps(codes, _mm512_loadu_ps(kNf4Codes));
-  } else if constexpr (kType == KvType::kQ4) {
-    return _mm512_cvtepi32_ps(_mm512_and_epi32(SpreadNibbles(first), nibble));
+  } else if constexpr (kType == KvType::kHier) {
+    const __m512i low = _mm512_and_si512(_mm512_srlv_epi32(low_words, shift), mask);
+    return _mm512_cvtepi32_ps(_mm512_or_si512(_mm512_slli_epi32(codes, 4), low));
   } else {
-    const __m512i high = _mm512_and_epi32(SpreadNibbles(first), nibble);
-    const __m512i low = _mm512_and_epi32(SpreadNibbles(second), nibble);
-    return _mm512_cvtepi32_ps(_mm512_or_epi32(_mm512_slli_epi32(high, 4), low));
+    return _mm512_cvtepi32_ps(codes);
   }
 }
 
-inline __m128i LoadWords(const std::byte* at) {
-  return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at));
+inline __m512i LoadSixteenWords(const std::byte* at) {
+  return _mm512_loadu_si512(at);
 }
-inline __m128i LoadWord(const std::byte* at) {
-  int32_t word;
-  __builtin_memcpy(&word, at, 4);
-  return _mm_cvtsi32_si128(word);
+// Eight words in the lower half, anything above.
+inline __m512i LoadEightWords(const std::byte* at) {
+  return _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
 }
 
-// 16 elements of a block's keys or values from number `index` on: codes of packed types, whose
-// second plane lies `low` bytes from the first.
-template <KvType kType>
-inline __m512 LoadElements(const std::byte* part, int64_t low, int64_t index) {
+// Elements of row `row` from lane `lane` on: of float types row after row, of packed ones as words
+// of `count` lanes, which kLoad loads; their second plane lies `low` bytes from the first.
+template <KvType kType, __m512i (*kLoad)(const std::byte*) = LoadSixteenWords>
+inline __m512 LoadElements(const std::byte* part, int64_t low, int64_t row, int64_t count,
+                           int64_t lane) {
   if constexpr (!IsPackedKv(kType)) {
-    return LoadKv<kType>(part, index);
-  } else if constexpr (kType == KvType::kQ8) {
-    const auto* at = reinterpret_cast<const __m128i*>(part + index);
-    return CodesToFloats<kType>(_mm_loadu_si128(at), _mm_setzero_si128());
+    return LoadKv<kType>(part, row * count + lane);
   } else {
-    const __m128i second =
-        kType == KvType::kHier ? LoadWords(part + low + index / 2) : _mm_setzero_si128();
-    return CodesToFloats<kType>(LoadWords(part + index / 2), second);
+    constexpr int64_t kRows = 32 / KvPlaneBits(kType);
+    const std::byte* at = part + (row / kRows * count + lane) * 4;
+    const __m512i words = kLoad(at);
+    return CodesOf<kType>(words, kType == KvType::kHier ? kLoad(at + low) : words, row % kRows);
   }
 }
 
@@ -89,7 +78,7 @@ struct HeaderTerms {
 constexpr HeaderTerms TermsOf(KvType type) {
   switch (type) {
     case KvType::kQ8:
-      return {1.0f, 8.0f, 0.0f};
+      return {1.0f, 8.0f, -128.0f};
     case KvType::kNf4:
       return {1.0f, 0.125f, 0.0f};
     case KvType::kHier:
@@ -114,7 +103,8 @@ inline GroupScales LoadScales(const std::byte* headers) {
   constexpr HeaderTerms kTerms = TermsOf(kType);
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(headers));
   const __m256i middle = _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(255)), 7);
-  const __m512 zero = _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_srai_epi16(bits, 8)));
+  const __m512i signed_zero = _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
+  const __m512 zero = _mm512_cvtepi32_ps(_mm512_srai_epi32(signed_zero, 24));
   return {_mm512_mul_ps(_mm512_cvtph_ps(middle), _mm512_set1_ps(kTerms.share)),
           _mm512_fmadd_ps(zero, _mm512_set1_ps(kTerms.factor), _mm512_set1_ps(kTerms.offset))};
 }
@@ -139,18 +129,13 @@ inline __m512 LoadEightKv(const std::byte* base, int64_t index) {
   }
 }
 
-// Eight elements in the lower half; packed types have anything above.
 template <KvType kType>
-inline __m512 LoadEightElements(const std::byte* part, int64_t low, int64_t index) {
-  if constexpr (!IsPackedKv(kType)) {
-    return LoadEightKv<kType>(part, index);
-  } else if constexpr (kType == KvType::kQ8) {
-    return CodesToFloats<kType>(LoadWords(part + index), _mm_setzero_si128());
-  } else {
-    const __m128i second =
-        kType == KvType::kHier ? LoadWord(part + low + index / 2) : _mm_setzero_si128();
-    return CodesToFloats<kType>(LoadWord(part + index / 2), second);
-  }
+inline __m512 LoadEightElements(const std::byte* part, int64_t low, int64_t row, int64_t count,
+                                int64_t lane) {
+  if constexpr (IsPackedKv(kType))
+    return LoadElements<kType, LoadEightWords>(part, low, row, count, lane);
+  else
+    return LoadEightKv<kType>(part, row * count + lane);
 }
 
 template <KvType kType>
@@ -180,6 +165,16 @@ struct BlockSpan {
   int64_t first;
   int64_t last;
 };
+
+// Of a packed block all values are added, unseen ones by 0.
+template <KvType kType>
+inline int64_t FirstRow(const BlockSpan& span) {
+  return IsPackedKv(kType) ? 0 : span.first;
+}
+template <KvType kType>
+inline int64_t LastRow(const BlockSpan& span) {
+  return IsPackedKv(kType) ? kKvBlockTokens : span.last;
+}
 
 inline BlockSpan SpanOf(const AttentionArgs& args, int64_t block) {
   const int64_t start = block * kKvBlockTokens;
@@ -255,8 +250,8 @@ inline void ScoreKeys(const AttentionArgs& args, const float* queries, int64_t s
     scores[h] = {first, first};
   }
   for (int64_t d = 0; d < args.head_dim; ++d) {
-    const __m512 low = LoadElements<kType>(keys, plane, d * kKvBlockTokens);
-    const __m512 high = LoadElements<kType>(keys, plane, d * kKvBlockTokens + kLanes);
+    const __m512 low = LoadElements<kType>(keys, plane, d, kKvBlockTokens, 0);
+    const __m512 high = LoadElements<kType>(keys, plane, d, kKvBlockTokens, kLanes);
     for (int h = 0; h < kHeads; ++h) {
       const __m512 query = _mm512_set1_ps(queries[h * stride + d]);
       scores[h].low = _mm512_fmadd_ps(query, low, scores[h].low);
@@ -331,8 +326,8 @@ inline void ScaleWeights(const GroupWeights<kHeads>& block, const std::byte* hea
     const __m512 p_high = _mm512_mul_ps(_mm512_loadu_ps(p + kLanes), high.scale);
     _mm512_storeu_ps(out->p + h * kKvBlockTokens, p_low);
     _mm512_storeu_ps(out->p + h * kKvBlockTokens + kLanes, p_high);
-    out->starts[h] = HalvingSum(
-        _mm512_add_ps(_mm512_mul_ps(p_low, low.term), _mm512_mul_ps(p_high, high.term)));
+    out->starts[h] =
+        HalvingSum(_mm512_add_ps(_mm512_mul_ps(p_low, low.term), _mm512_mul_ps(p_high, high.term)));
     out->corrections[h] = block.corrections[h];
   }
 }
@@ -357,10 +352,10 @@ inline void AddValues(const AttentionArgs& args, const BlockSpan& span,
       acc[h][v] = StartOfSum<kType>(before, weights.corrections[h], weights.starts[h]);
     }
   }
-  for (int64_t j = span.first; j < span.last; ++j) {
+  for (int64_t j = FirstRow<kType>(span); j < LastRow<kType>(span); ++j) {
     for (int v = 0; v < kVectors; ++v) {
       const __m512 values =
-          LoadElements<kType>(span.values, plane, j * args.head_dim + d + v * kLanes);
+          LoadElements<kType>(span.values, plane, j, args.head_dim, d + v * kLanes);
       for (int h = 0; h < kHeads; ++h) {
         const __m512 p = _mm512_set1_ps(weights.p[h * kKvBlockTokens + j]);
         acc[h][v] = _mm512_fmadd_ps(p, values, acc[h][v]);
@@ -382,8 +377,8 @@ inline void AddLastEight(const AttentionArgs& args, const BlockSpan& span,
     float* head_out = out + h * args.head_dim + d;
     __m512 acc = StartOfSum<kType>(_mm512_maskz_loadu_ps(FirstLanes(8), head_out),
                                    weights.corrections[h], weights.starts[h]);
-    for (int64_t j = span.first; j < span.last; ++j) {
-      const __m512 values = LoadEightElements<kType>(span.values, plane, j * args.head_dim + d);
+    for (int64_t j = FirstRow<kType>(span); j < LastRow<kType>(span); ++j) {
+      const __m512 values = LoadEightElements<kType>(span.values, plane, j, args.head_dim, d);
       const __m512 p = _mm512_set1_ps(weights.p[h * kKvBlockTokens + j]);
       acc = _mm512_fmadd_ps(p, values, acc);
     }

@@ -20,8 +20,11 @@ constinit const KernelSet kAvx512VnniKernelSet = {
     .rope_interleaved = avx512vnni::RopeInterleaved,
     .rope_half = avx512vnni::RopeHalf,
     .kv_store = {avx512vnni::KvStoreF32, avx512vnni::KvStoreF16, avx512vnni::KvStoreBF16},
-    .kv_seal = {nullptr, nullptr, nullptr, avx512vnni::KvSealQ8, avx512vnni::KvSealQ4, avx512vnni::KvSealNf4, avx512vnni::KvSealHier},
-    .attention = {avx512vnni::AttentionF32, avx512vnni::AttentionF16, avx512vnni::AttentionBF16, avx512vnni::AttentionQ8, avx512vnni::AttentionQ4, avx512vnni::AttentionNf4, avx512vnni::AttentionHier},
+    .kv_seal = {nullptr, nullptr, nullptr, avx512vnni::KvSealQ8, avx512vnni::KvSealQ4,
+                avx512vnni::KvSealNf4, avx512vnni::KvSealHier},
+    .attention = {avx512vnni::AttentionF32, avx512vnni::AttentionF16, avx512vnni::AttentionBF16,
+                  avx512vnni::AttentionQ8, avx512vnni::AttentionQ4, avx512vnni::AttentionNf4,
+                  avx512vnni::AttentionHier},
 };
 
 }  // namespace tenon

@@ -19,8 +19,10 @@ constinit const KernelSet kNeonKernelSet = {
     .rope_interleaved = neon::RopeInterleaved,
     .rope_half = neon::RopeHalf,
     .kv_store = {neon::KvStoreF32, neon::KvStoreF16, neon::KvStoreBF16},
-    .kv_seal = {},
-    .attention = {neon::AttentionF32, neon::AttentionF16, neon::AttentionBF16},
+    .kv_seal = {nullptr, nullptr, nullptr, neon::KvSealQ8, neon::KvSealQ4, neon::KvSealNf4,
+                neon::KvSealHier},
+    .attention = {neon::AttentionF32, neon::AttentionF16, neon::AttentionBF16, neon::AttentionQ8,
+                  neon::AttentionQ4, neon::AttentionNf4, neon::AttentionHier},
 };
 
 }  // namespace tenon

@@ -30,21 +30,28 @@ void StoreKv(float value, std::byte* base, int64_t index) {
   __builtin_memcpy(base + index * 2, &bits, 2);
 }
 
-int32_t Nibble(const std::byte* codes, int64_t index) {
-  return (static_cast<int32_t>(codes[index / 2]) >> index % 2 * 4) & 15;
+// The code in row `row` and lane `lane` of rows of words with `lanes` words each.
+template <int kBits>
+int32_t CodeAt(const std::byte* words, int64_t row, int64_t lanes, int64_t lane) {
+  constexpr int64_t kRows = 32 / kBits;
+  uint32_t word;
+  __builtin_memcpy(&word, words + 4 * (row / kRows * lanes + lane), 4);
+  return static_cast<int32_t>((word >> (row % kRows * kBits)) & ((1u << kBits) - 1u));
 }
 
-// Code number `index` of a packed block's keys or values, whose second plane lies `low` bytes on.
+// A code of a packed block's keys or values as a float; the second plane lies `low` bytes on.
 template <KvType kType>
-float LoadCode(const std::byte* part, int64_t low, int64_t index) {
+float LoadCode(const std::byte* part, int64_t low, int64_t row, int64_t lanes, int64_t lane) {
   if constexpr (kType == KvType::kQ8) {
-    return static_cast<float>(static_cast<int8_t>(part[index]));
-  } else if constexpr (kType == KvType::kNf4) {
-    return kNf4Codes[Nibble(part, index)];
+    return static_cast<float>(CodeAt<8>(part, row, lanes, lane));
+  }
+  const int32_t code = CodeAt<4>(part, row, lanes, lane);
+  if constexpr (kType == KvType::kNf4) {
+    return kNf4Codes[code];
   } else if constexpr (kType == KvType::kQ4) {
-    return static_cast<float>(Nibble(part, index));
+    return static_cast<float>(code);
   } else {
-    return static_cast<float>(Nibble(part, index) * 16 + Nibble(part + low, index));
+    return static_cast<float>(code * 16 + CodeAt<4>(part + low, row, lanes, lane));
   }
 }
 
@@ -62,7 +69,7 @@ GroupScale LoadScale(const std::byte* headers, int64_t index) {
   const auto zero = static_cast<float>(static_cast<int8_t>(header >> 8));
   switch (kType) {
     case KvType::kQ8:
-      return {scale, zero * 8.0f};
+      return {scale, zero * 8.0f - 128.0f};
     case KvType::kNf4:
       return {scale, zero * 0.125f};
     case KvType::kHier:
@@ -160,32 +167,33 @@ float Score(const AttentionArgs& args, const BlockQuery& query, const std::byte*
             int64_t slot) {
   float dot = query.start;
   for (int64_t d = 0; d < args.head_dim; ++d) {
-    const int64_t index = d * kKvBlockTokens + slot;
     float key;
     if constexpr (IsPackedKv(kType)) {
-      key = LoadCode<kType>(keys, KvLowKeysOffset(args.head_dim), index);
+      key = LoadCode<kType>(keys, KvLowKeysOffset(args.head_dim), d, kKvBlockTokens, slot);
     } else {
-      key = LoadKv<kType>(keys, index);
+      key = LoadKv<kType>(keys, d * kKvBlockTokens + slot);
     }
     dot = __builtin_fmaf(query.q[d], key, dot);
   }
   return CapScore(args.scale * dot, args.softcap);
 }
 
-// Adds the span's values of element d, which p weighs, to what was there.
+// Adds the span's values of element d, which p weighs, to what was there. Of a packed block all are
+// added, unseen ones by 0.
 template <KvType kType>
 void AddElement(const AttentionArgs& args, const BlockSpan& span, const float* p, int64_t d,
                 float start, float* out) {
+  const int64_t low = KvLowValuesOffset(args.head_dim);
   float acc = start;
-  for (int64_t j = span.first; j < span.last; ++j) {
-    const int64_t index = j * args.head_dim + d;
-    float value;
-    if constexpr (IsPackedKv(kType)) {
-      value = LoadCode<kType>(span.values, KvLowValuesOffset(args.head_dim), index);
-    } else {
-      value = LoadKv<kType>(span.values, index);
+  if constexpr (IsPackedKv(kType)) {
+    for (int64_t j = 0; j < kKvBlockTokens; ++j) {
+      const float value = LoadCode<kType>(span.values, low, j, args.head_dim, d);
+      acc = __builtin_fmaf(p[j], value, acc);
     }
-    acc = __builtin_fmaf(p[j], value, acc);
+  } else {
+    for (int64_t j = span.first; j < span.last; ++j) {
+      acc = __builtin_fmaf(p[j], LoadKv<kType>(span.values, j * args.head_dim + d), acc);
+    }
   }
   *out = acc;
 }
@@ -205,8 +213,7 @@ void AddValues(const AttentionArgs& args, const BlockSpan& span, const float* p,
   for (int64_t d = 0; d < args.head_dim; ++d) {
     if (d % kKvValueGroup == 0) {
       for (int64_t j = 0; j < kKvBlockTokens; ++j) {
-        const GroupScale group =
-            LoadScale<kType>(headers, d / kKvValueGroup * kKvBlockTokens + j);
+        const GroupScale group = LoadScale<kType>(headers, d / kKvValueGroup * kKvBlockTokens + j);
         scaled[j] = p[j] * group.scale;
         products[j] = scaled[j] * group.term;
       }

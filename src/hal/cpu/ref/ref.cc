@@ -19,8 +19,10 @@ constinit const KernelSet kRefKernelSet = {
     .rope_interleaved = ref::RopeInterleaved,
     .rope_half = ref::RopeHalf,
     .kv_store = {ref::KvStoreF32, ref::KvStoreF16, ref::KvStoreBF16},
-    .kv_seal = {nullptr, nullptr, nullptr, ref::KvSealQ8, ref::KvSealQ4, ref::KvSealNf4, ref::KvSealHier},
-    .attention = {ref::AttentionF32, ref::AttentionF16, ref::AttentionBF16, ref::AttentionQ8, ref::AttentionQ4, ref::AttentionNf4, ref::AttentionHier},
+    .kv_seal = {nullptr, nullptr, nullptr, ref::KvSealQ8, ref::KvSealQ4, ref::KvSealNf4,
+                ref::KvSealHier},
+    .attention = {ref::AttentionF32, ref::AttentionF16, ref::AttentionBF16, ref::AttentionQ8,
+                  ref::AttentionQ4, ref::AttentionNf4, ref::AttentionHier},
 };
 
 }  // namespace tenon
