@@ -7,6 +7,7 @@
 
 #include "accel/draft_model/draft_model_module.h"
 #include "accel/ngram/ngram_module.h"
+#include "accel/routing/routing_module.h"
 
 namespace tenon {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 // One line for each module.
 constexpr std::array kModules = {
     ModuleEntry{"ngram", "guesses looked up in the prompt and the answer", CreateNgramModule},
+    ModuleEntry{"routing", "a small model writes what it is sure of", CreateRouting},
     ModuleEntry{"draft_model", "guesses from a smaller model", CreateDraftModelModule},
 };
 

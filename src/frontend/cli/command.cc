@@ -5,7 +5,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<Command, 14> kCommands = {{
+constexpr std::array<Command, 15> kCommands = {{
     {"run", "Generate once from a prompt", DefineRun},
     {"chat", "Talk with a model in the terminal", DefineChat},
     {"serve", "Serve a model over HTTP and WebSocket", DefineServe},
@@ -18,6 +18,7 @@ constexpr std::array<Command, 14> kCommands = {{
     {"perplexity", "Measure a model's quality on a text", DefinePerplexity},
     {"bench", "Measure a model's speed", DefineBench},
     {"plan", "Predict the memory that a model will need", DefinePlan},
+    {"modules", "Show and switch the acceleration modules of a server", DefineModules},
     {"train-router", "Fit the router between a small and a large model", DefineTrainRouter},
     {"doctor", "Show what this machine offers and which kernels would run", DefineDoctor},
 }};

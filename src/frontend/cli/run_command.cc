@@ -80,8 +80,11 @@ nlohmann::ordered_json ToJson(const GenerationResult& result) {
     nlohmann::ordered_json top = nlohmann::ordered_json::array();
     for (const TokenLogprob& entry : sampled.top)
       top.push_back({{"id", entry.token}, {"logprob", entry.logprob}});
-    json["logprobs"].push_back(
-        {{"id", sampled.token}, {"logprob", sampled.logprob}, {"top", std::move(top)}});
+    nlohmann::ordered_json entry = {
+        {"id", sampled.token}, {"logprob", sampled.logprob}, {"top", std::move(top)}};
+    if (!sampled.decided_by.empty())
+      entry["routing"] = {{"model", sampled.decided_by}, {"confidence", sampled.confidence}};
+    json["logprobs"].push_back(std::move(entry));
   }
   return json;
 }
