@@ -103,6 +103,8 @@ Status Serve(const ServeFlags& flags) {
     return InvalidArgument(fmt::format("{} sequences need as many tokens in a step; -b is {}",
                                        flags.parallel, load.batch_tokens),
                            "--parallel");
+  TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
+  AddGuessRows(config, load);
   TENON_ASSIGN_OR_RETURN(const HttpServerOptions http_options, flags.ToHttpOptions());
   // /health is answered while the model loads.
   ApiContext context(flags.ToApiOptions(path));
@@ -115,8 +117,10 @@ Status Serve(const ServeFlags& flags) {
   fmt::print(stderr, "{} (loading {})\n", url, context.model_name());
   WarnIfOpen(flags, http_options);
   TENON_RETURN_IF_ERROR(LoadForServing(*model, load));
+  TENON_ASSIGN_OR_RETURN(const auto modules, MakeModules(*model, config));
   TENON_ASSIGN_OR_RETURN(
-      auto engine, ServingEngine::Start(*model, flags.ToServingOptions(load), &context.metrics()));
+      auto engine, ServingEngine::Start(*model, flags.ToServingOptions(load), &context.metrics(),
+                                        modules != nullptr ? &modules->steps() : nullptr));
   context.SetEngine(engine.get());
   shutdown.SetReady();
   fmt::print(stderr, "{} is ready: {} tokens of KV cache, {} sequences at once\n", url,
