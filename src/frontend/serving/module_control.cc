@@ -8,6 +8,18 @@
 #include "accel/module_options.h"
 
 namespace tenon {
+namespace {
+
+// The reader puts all that it reads below "modules".
+Status FinishTopLevel(OptionReader& reader) {
+  Status status = reader.Finish();
+  constexpr std::string_view kPrefix = "modules.";
+  if (!status.ok() && status.error().where.starts_with(kPrefix))
+    status.error().where.erase(0, kPrefix.size());
+  return status;
+}
+
+}  // namespace
 
 ModuleControl::ModuleControl(ServingEngine& serving, ModuleChain& chain,
                              SupervisedEngine& supervised, Rebuild rebuild)
@@ -29,20 +41,17 @@ Status ModuleControl::Set(std::string_view module, Supervisor::Switch to) {
   return OnEngine([this, name = std::string(module), to] { return supervised_.Set(name, to); });
 }
 
-Status ModuleControl::SetMonitoring(const nlohmann::json& monitoring) {
-  TENON_ASSIGN_OR_RETURN(const MonitoringRules rules,
-                         ReadMonitoring(monitoring, supervised_.report().rules));
+Status ModuleControl::SetMonitoring(const nlohmann::json& monitoring, const MonitoringRules& over) {
+  TENON_ASSIGN_OR_RETURN(const MonitoringRules rules, ReadMonitoring(monitoring, over));
   return OnEngine([this, rules] { return supervised_.SetRules(rules); });
 }
 
 Status ModuleControl::Reconfigure(std::string_view module, nlohmann::json options) {
   if (!rebuild_)
     return Unsupported("the options of modules can't be changed here", std::string(module));
-  const std::lock_guard lock(rebuilding_);
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Module> made, rebuild_(module, std::move(options)));
-  auto holder = std::make_shared<std::unique_ptr<Module>>(std::move(made));
-  return OnEngine([this, holder]() -> Status {
-    TENON_RETURN_IF_ERROR(chain_.Replace(std::move(*holder)));
+  return OnEngine([this, name = std::string(module), options = std::move(options)]() -> Status {
+    TENON_ASSIGN_OR_RETURN(std::unique_ptr<Module> made, rebuild_(name, options));
+    TENON_RETURN_IF_ERROR(chain_.Replace(std::move(made)));
     return supervised_.ChainChanged();
   });
 }
@@ -57,7 +66,7 @@ Result<MonitoringRules> ReadMonitoring(const nlohmann::json& monitoring, Monitor
   reader.Share("shadow_share", rules.shadow_share);
   reader.Share("return_margin", rules.return_margin);
   reader.Number("cool_down_s", cool_down_s, {0.0, 86'400.0});
-  TENON_RETURN_IF_ERROR(reader.Finish());
+  TENON_RETURN_IF_ERROR(FinishTopLevel(reader));
   rules.first_cool_down = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(cool_down_s));
   rules.longest_cool_down = std::max(rules.longest_cool_down, rules.first_cool_down);
@@ -78,7 +87,7 @@ Result<ModuleQuotas> ReadQuotas(const nlohmann::json& quotas, int64_t module_mem
     sum += share;
     result.shares.emplace_back(name == "phase_splitting" ? "phase_split" : name, share);
   }
-  TENON_RETURN_IF_ERROR(reader.Finish());
+  TENON_RETURN_IF_ERROR(FinishTopLevel(reader));
   constexpr double kRounding = 1e-6;
   if (sum > 1.0 + kRounding) {
     return InvalidArgument(

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -21,7 +20,7 @@ namespace tenon {
 
 class ModuleControl {
  public:
-  // Makes a module anew from options: loads what it needs, on the calling thread.
+  // Makes a module anew from options; on the engine's thread, whose threads load what it needs.
   using Rebuild =
       std::function<Result<std::unique_ptr<Module>>(std::string_view name, nlohmann::json options)>;
 
@@ -32,10 +31,10 @@ class ModuleControl {
   ManagerReport report() const { return supervised_.report(); }
 
   Status Set(std::string_view module, Supervisor::Switch to);
-  // `monitoring` has some of the names of the configuration's block; the others stay.
-  Status SetMonitoring(const nlohmann::json& monitoring);
-  // Replaces the module by one with these options. The old one serves until the new one is there;
-  // state for sequences begins anew, the sequences go on.
+  // `monitoring` has some of the names of the configuration's block, the others are those of `over`.
+  Status SetMonitoring(const nlohmann::json& monitoring, const MonitoringRules& over);
+  // Replaces the module by one with these options, keeping the old one when that fails. Requests
+  // stand still while it loads what it needs, then go on; what it knew of them begins anew.
   Status Reconfigure(std::string_view module, nlohmann::json options);
 
   // A step that takes longer than this is the server's trouble, not the caller's to wait for.
@@ -48,7 +47,6 @@ class ModuleControl {
   ModuleChain& chain_;
   SupervisedEngine& supervised_;
   Rebuild rebuild_;
-  std::mutex rebuilding_;  // one at a time: each holds a model's memory
 };
 
 // The `monitoring` block over `rules`: max_acceptance_rate, min_latency_saving,

@@ -98,7 +98,8 @@ Result<Json> ChangeModules(ApiContext& context, ServingEngine&, const Json& body
     fields.Fail("module", "nothing to change: expected state, options or monitoring");
   TENON_RETURN_IF_ERROR(fields.Finish());
   if (monitoring != nullptr)
-    TENON_RETURN_IF_ERROR(control->SetMonitoring(nlohmann::json::parse(monitoring->dump())));
+    TENON_RETURN_IF_ERROR(
+        control->SetMonitoring(nlohmann::json::parse(monitoring->dump()), control->report().rules));
   if (options != nullptr)
     TENON_RETURN_IF_ERROR(control->Reconfigure(module, nlohmann::json::parse(options->dump())));
   if (!state.empty()) {
