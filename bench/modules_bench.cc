@@ -320,19 +320,19 @@ class Speed {
   }
 
   Status AddRouting(const std::string& prefix, Model& large) {
-    for (const double threshold : {0.3, 0.5, 0.7, 0.85}) {
-      for (const int64_t hysteresis : {1, 3}) {
-        nlohmann::json options = {{"small", flags_.small},
-                                  {"threshold", threshold},
-                                  {"return_threshold", threshold},
-                                  {"hysteresis", hysteresis}};
-        if (!flags_.router.empty())
-          options["router"] = flags_.router;
-        TENON_RETURN_IF_ERROR(Add(fmt::format("{}routing t{} h{}", prefix, threshold, hysteresis),
-                                  large, CreateRouting, "routing", options));
-      }
+    // Thresholds that route less and less; the last one is the default of the module.
+    const std::pair<double, int64_t> rules[] = {{0.5, 1}, {0.7, 1}, {0.85, 3}};
+    for (const auto& [threshold, hysteresis] : rules) {
+      nlohmann::json options = {
+          {"small", flags_.small}, {"threshold", threshold}, {"hysteresis", hysteresis}};
+      const std::string name = fmt::format("{}routing {} x{}", prefix, threshold, hysteresis);
+      TENON_RETURN_IF_ERROR(Add(name, large, CreateRouting, "routing", options));
     }
-    return {};
+    if (flags_.router.empty())
+      return {};
+    const nlohmann::json trained = {
+        {"small", flags_.small}, {"router", flags_.router}, {"threshold", 0.7}, {"hysteresis", 1}};
+    return Add(prefix + "routing trained 0.7 x1", large, CreateRouting, "routing", trained);
   }
 
   Status MakeSettings() {
