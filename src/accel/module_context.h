@@ -33,10 +33,16 @@ enum class DraftWeights : uint8_t {
   kInt4,  // rounded to 4 bits in groups where the file has more
 };
 
+enum class DraftKv : uint8_t {
+  kOwn,
+  kOfTarget,  // the target's own KV pool, for a variant of the target
+};
+
 struct ModelRequest {
   std::string model;           // a file, a directory or a name of the store; empty: the target's
   int64_t context_tokens = 0;  // KV capacity over all sequences; 0: the target's
   DraftWeights weights = DraftWeights::kAsStored;
+  DraftKv kv = DraftKv::kOwn;  // kOfTarget: with the target's model only
 };
 
 class ModelProvider {

@@ -5,8 +5,11 @@
 #include <array>
 #include <string>
 
+#include "accel/adaptive/adaptive_module.h"
 #include "accel/draft_model/draft_model_module.h"
 #include "accel/ngram/ngram_module.h"
+#include "accel/routing/routing_module.h"
+#include "accel/self_spec/self_spec_module.h"
 
 namespace tenon {
 namespace {
@@ -14,7 +17,10 @@ namespace {
 // One line for each module.
 constexpr std::array kModules = {
     ModuleEntry{"ngram", "guesses looked up in the prompt and the answer", CreateNgramModule},
+    ModuleEntry{"routing", "a small model writes what it is sure of", CreateRouting},
     ModuleEntry{"draft_model", "guesses from a smaller model", CreateDraftModelModule},
+    ModuleEntry{"self_spec", "guesses from the model itself in 4 bits", CreateSelfSpecModule},
+    ModuleEntry{"adaptive", "short prompts on weights of 4 bits", CreateAdaptiveModule},
 };
 
 }  // namespace

@@ -230,6 +230,28 @@ TEST_F(RoutingEngineTest, MayComeAndGoInTheMiddle) {
   EXPECT_GT(engine->counters().large_tokens, 0U);
 }
 
+// The large model follows in pieces: the same answers, and a switch finds it close behind.
+TEST_F(RoutingEngineTest, PreloadingChangesOnlyTheLag) {
+  options_.rules.hysteresis = 3;
+  const auto prompt = TinyPrompt(50, 21);
+  const std::vector<int32_t> expected = Route(small_, large_, prompt, 60, options_.rules).answer;
+  const auto lag = [&](double need) {
+    options_.preload_need = need;
+    options_.max_cache_length = 0;
+    const auto engine = Make();
+    for (SequenceKey key = 1; key <= 4; ++key) {
+      EXPECT_EQ(Complete(*engine, large_.runner(), prompt, 60, key), expected);
+      engine->Forget(key);
+    }
+    EXPECT_EQ(engine->counters().preloaded > 0, need <= 1.0);
+    return engine->counters();
+  };
+  const RoutingCounters without = lag(1.01);
+  EXPECT_GE(without.largest_lag, 50U);
+  const RoutingCounters with = lag(0.5);
+  EXPECT_GT(with.preloaded, 100U);
+}
+
 // A model that always repeats one token is certain of it.
 TEST_F(RoutingEngineTest, ALoopIsHandedOver) {
   options_.rules.threshold = 0.0;

@@ -58,7 +58,7 @@ class SupervisedEngine : public StepEngine {
   PendingWork Pending(SequenceTask& task) override;
   void Forget(SequenceKey key) override;
   StepCapacity capacity() const override { return chain_.capacity(); }
-  ModuleMask MaskOf(std::string_view name) const { return chain_.MaskOf(name); }
+  ModuleMask MaskOf(std::string_view name) const override { return chain_.MaskOf(name); }
 
   Status Set(std::string_view module, Supervisor::Switch to);
   Status SetRules(const MonitoringRules& rules);

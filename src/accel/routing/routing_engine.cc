@@ -1,6 +1,7 @@
 #include "accel/routing/routing_engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "accel/routing/confidence.h"
@@ -37,7 +38,11 @@ void RoutingEngine::Clear() {
 }
 
 void RoutingEngine::Forget(SequenceKey key) {
-  routes_.erase(key);
+  const auto found = routes_.find(key);
+  if (found != routes_.end()) {
+    needs_.ObserveNeed(found->second->kind, 0, found->second->state.switches() > 0 ? 1.0 : 0.0);
+    routes_.erase(found);
+  }
   if (next_ != nullptr)
     next_->Forget(key);
 }
@@ -54,7 +59,10 @@ RoutingEngine::Route& RoutingEngine::RouteFor(const SequenceTask& task) {
     return *found->second;
   Sequence small(small_.kv(), task.sequence->scope(), task.sequence->prefix_cache());
   small.MatchPrefix(task.tokens);
-  return *routes_.emplace(task.key, std::make_unique<Route>(std::move(small))).first->second;
+  auto route = std::make_unique<Route>(std::move(small));
+  route->kind = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(task.prompt_tokens)));
+  needs_.ObserveArrival(route->kind, Clock::now());
+  return *routes_.emplace(task.key, std::move(route)).first->second;
 }
 
 std::span<const RouteRecord> RoutingEngine::Audit(SequenceKey key) const {
@@ -102,6 +110,7 @@ Status RoutingEngine::Advance(std::span<SequenceTask> tasks) {
   parts_.clear();
   forwarded_.clear();
   places_.clear();
+  preloads_.clear();
   rows_ = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
     SequenceTask& task = tasks[i];
@@ -112,8 +121,11 @@ Status RoutingEngine::Advance(std::span<SequenceTask> tasks) {
         task.ClearResults();
         if (!AddSmall(task, route))
           route.state.GoLarge(start);
+        else
+          Preload(task, route);
         continue;
       }
+      CountLag(task, route);
       PrepareLarge(task, route);
     }
     places_.push_back(i);
@@ -249,6 +261,10 @@ void RoutingEngine::DecideSmall(SmallPart& part, std::span<const float> logits,
     return;
   }
   ++counters_.small_tokens;
+  for (SampledToken& sampled : task.decided) {
+    sampled.decided_by = "small";
+    sampled.confidence = static_cast<float>(part.confidence);
+  }
   route.audit.push_back({RouteSide::kSmall, part.confidence});
 }
 
@@ -306,14 +322,49 @@ void RoutingEngine::PrepareLarge(SequenceTask& task, Route& route) {
   };
 }
 
+// A piece of what the large model has not seen, when it is likely to be asked for.
+void RoutingEngine::Preload(SequenceTask& task, const Route& route) {
+  if (route.state.switches() == 0 && needs_.NeedOf(route.kind, 0) < options_.preload_need)
+    return;
+  if (options_.preload_need > 1.0 || task.known() - task.sequence->length() < kPreloadPiece)
+    return;
+  const auto reserved = task.sequence->Reserve(kPreloadPiece);
+  if (!reserved.ok() || *reserved == Reservation::kWait)
+    return;
+  SequenceTask piece;
+  piece.key = task.key;
+  piece.modules = task.modules;
+  piece.sequence = task.sequence;
+  piece.tokens = task.tokens;
+  piece.prompt_tokens = task.prompt_tokens;
+  piece.compute = kPreloadPiece;
+  preloads_.push_back(std::move(piece));
+}
+
+void RoutingEngine::CountLag(const SequenceTask& task, const Route& route) {
+  const auto lag = static_cast<uint64_t>(task.known() - task.sequence->length());
+  if (route.state.side() == RouteSide::kLarge && task.Decides())
+    counters_.largest_lag = std::max(counters_.largest_lag, lag);
+}
+
 Status RoutingEngine::RunNext(std::span<SequenceTask> tasks) {
-  if (places_.empty())
+  if (places_.empty() && preloads_.empty())
     return {};
-  if (places_.size() == tasks.size())
+  if (places_.size() == tasks.size()) {
     TENON_RETURN_IF_ERROR(next_->Advance(tasks));
-  else {
-    for (const size_t place : places_)
+  } else {
+    int64_t left = next_->capacity().tokens;
+    for (const size_t place : places_) {
+      left -= tasks[place].compute;
       forwarded_.push_back(std::move(tasks[place]));
+    }
+    for (SequenceTask& piece : preloads_) {
+      if (left < piece.compute)
+        break;
+      left -= piece.compute;
+      counters_.preloaded += static_cast<uint64_t>(piece.compute);
+      forwarded_.push_back(std::move(piece));
+    }
     const Status status = next_->Advance(forwarded_);
     for (size_t i = 0; i < places_.size(); ++i)
       tasks[places_[i]] = std::move(forwarded_[i]);
@@ -337,8 +388,11 @@ void RoutingEngine::TakeLarge(SequenceTask& task, Route& route, Clock::time_poin
     return;
   counters_.large_tokens += task.decided.size();
   route.large_known = task.known();
-  for (size_t i = 0; i < task.decided.size(); ++i)
+  for (SampledToken& sampled : task.decided) {
+    sampled.decided_by = "large";
+    sampled.confidence = static_cast<float>(route.large_confidence);
     route.audit.push_back({RouteSide::kLarge, route.large_confidence});
+  }
   if (!is_measured || route.state.side() != RouteSide::kLarge)
     return;
   route.state.LargeDecided(options_.rules, route.large_confidence, now);

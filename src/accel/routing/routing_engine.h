@@ -6,6 +6,10 @@
 // A switch to the large model drops the small one's token before the sampler accepts it, so nothing
 // has to be taken back.
 //
+// Predictive preloading: where the history of requests of a kind says that the large model will be
+// asked, it computes the sequence in pieces beside the small model's steps, so that a switch finds
+// it a piece behind at most instead of a whole prompt.
+//
 // Ownership: the small model's sequences; runner, pool and scorer outlive it. Threading: one
 // thread.
 #pragma once
@@ -18,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "accel/manager/need_predictor.h"
 #include "accel/routing/decision_cache.h"
 #include "accel/routing/decision_replay.h"
 #include "accel/routing/route_state.h"
@@ -43,6 +48,8 @@ struct RoutingCounters {
   uint64_t large_tokens = 0;
   uint64_t switches = 0;
   uint64_t caught_up = 0;        // tokens computed again because the other model led
+  uint64_t preloaded = 0;        // tokens that the large model computed ahead of a switch
+  uint64_t largest_lag = 0;      // tokens that it had to catch up with at one switch
   uint64_t skipped = 0;          // small steps saved by remembered decisions
   uint64_t small_kv_full = 0;    // sequences handed over for want of KV
   uint64_t replays = 0;          // decisions replayed
@@ -75,6 +82,9 @@ class RoutingEngine : public StepEngine {
   DecisionCache& cache() { return cache_; }
   int64_t sequences() const { return static_cast<int64_t>(routes_.size()); }
 
+  // Tokens of a preloaded piece: enough for efficient products, few enough for a short step.
+  static constexpr int64_t kPreloadPiece = 16;
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -86,6 +96,7 @@ class RoutingEngine : public StepEngine {
     std::vector<RouteRecord> audit;
     double large_confidence = 0.0;  // of this step
     int64_t large_known = 0;        // known tokens when the large model last decided
+    size_t kind = 0;                // of the request, for the prediction
   };
   struct SmallPart {
     SequenceTask* task = nullptr;
@@ -106,6 +117,8 @@ class RoutingEngine : public StepEngine {
   void DecideSmall(SmallPart& part, std::span<const float> logits, Clock::time_point now);
   Status DrawAll(SequenceTask& task, std::span<const float> row) const;
   void SampleReplay(const SmallPart& part);
+  void Preload(SequenceTask& task, const Route& route);
+  void CountLag(const SequenceTask& task, const Route& route);
   Status RunNext(std::span<SequenceTask> tasks);
   void PrepareLarge(SequenceTask& task, Route& route);
   void TakeLarge(SequenceTask& task, Route& route, Clock::time_point now);
@@ -119,6 +132,7 @@ class RoutingEngine : public StepEngine {
   std::unordered_map<SequenceKey, std::unique_ptr<Route>> routes_;
   DecisionCache cache_;
   DecisionReplay replay_;
+  NeedPredictor needs_;
   RoutingCounters counters_;
 
   // Of the current step.
@@ -126,6 +140,7 @@ class RoutingEngine : public StepEngine {
   std::vector<SmallPart> parts_;
   std::vector<SequenceTask> forwarded_;
   std::vector<size_t> places_;  // of the forwarded tasks
+  std::vector<SequenceTask> preloads_;
   int64_t rows_ = 0;
 };
 

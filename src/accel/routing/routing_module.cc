@@ -126,6 +126,8 @@ std::vector<Module::Gauge> RoutingModule::gauges() const {
           {"large_tokens", static_cast<double>(counters.large_tokens)},
           {"switches", static_cast<double>(counters.switches)},
           {"caught_up_tokens", static_cast<double>(counters.caught_up)},
+          {"preloaded_tokens", static_cast<double>(counters.preloaded)},
+          {"largest_lag_tokens", static_cast<double>(counters.largest_lag)},
           {"small_steps_skipped", static_cast<double>(counters.skipped)},
           {"cache_hit_share", share(cache.hits(), cache.lookups())},
           {"cache_entries", static_cast<double>(cache.size())},

@@ -30,6 +30,7 @@ Result<RoutingOptions> ReadRoutingOptions(const std::string& module,
   reader.Int("max_cache_length", result.max_cache_length, {0, 1e6});
   reader.Int("verify_every", result.verify_every, {0, 1e9});
   reader.Int("context_tokens", result.context_tokens, {0, 1e9});
+  reader.Number("preload_need", result.preload_need, {0.0, 1.01});
   TENON_RETURN_IF_ERROR(reader.Finish());
   const std::string place = "modules." + module;
   if (result.small.empty())

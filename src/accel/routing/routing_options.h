@@ -27,6 +27,9 @@ struct RoutingOptions {
   // One of so many decisions is replayed; 0: none.
   int64_t verify_every = 64;
   int64_t context_tokens = 0;  // KV of the small model; 0: as large as the target's
+  // The large model is kept up to date with sequences whose kind needed it this often; above 1:
+  // never.
+  double preload_need = 0.8;
 };
 
 Result<RoutingOptions> ReadRoutingOptions(const std::string& module, const nlohmann::json& options);

@@ -23,6 +23,11 @@ class GuessSource {
   virtual ~GuessSource() = default;
   // Fills each task's guesses with up to `most` tokens; none where it has no good ones.
   virtual Status Propose(std::span<const GuessRequest> requests) = 0;
+  // The step is over: of the task's guesses `tried` were verified and task.accepted were right.
+  virtual void Observe(const SequenceTask& task, int64_t tried) {
+    (void)task;
+    (void)tried;
+  }
   virtual void Forget(SequenceKey key) = 0;
   virtual void ForgetAll() = 0;
   // Memory that it holds.

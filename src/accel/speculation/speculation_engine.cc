@@ -108,6 +108,7 @@ Status SpeculationEngine::Advance(std::span<SequenceTask> tasks) {
     stats_.proposed += static_cast<uint64_t>(tried);
     stats_.accepted += static_cast<uint64_t>(task.accepted);
     AcceptanceOf(task.key).Observe(tried, task.accepted);
+    source_.Observe(task, tried);
   }
   return {};
 }

@@ -46,7 +46,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Prepare(Graph graph, const Wei
   TENON_ASSIGN_OR_RETURN(
       runner->weights_,
       WeightStore::Prepare(source, ExecutionPlan::WeightNames(runner->optimized_graph_), kernels,
-                           options.passes.activations));
+                           options.passes.activations, options.rounding));
   TENON_RETURN_IF_ERROR(runner->PrepareKv());
   TENON_ASSIGN_OR_RETURN(runner->plan_,
                          ExecutionPlan::Compile(runner->optimized_graph_, source, runner->weights_,
@@ -93,13 +93,26 @@ Status ModelRunner::PrepareKv() {
 MemoryNeeds ModelRunner::Needs(int threads) const {
   MemoryNeeds needs;
   needs.weights = weights_.bytes();
-  needs.kv = static_cast<int64_t>(kv_layout_.total_bytes);
+  needs.kv = options_.shared_kv != nullptr ? 0 : static_cast<int64_t>(kv_layout_.total_bytes);
   needs.workspace = plan_.TotalBytes(threads);
   needs.load_transient = WeightStore::kReleaseBytes;
   return needs;
 }
 
+// What a shared pool must agree in.
+Status ModelRunner::CheckSharedKv() const {
+  if (options_.shared_kv == nullptr)
+    return {};
+  const KvConfig& shared = options_.shared_kv->config();
+  if (shared.type == kv_config_.type && shared.layers == kv_config_.layers &&
+      shared.kv_heads == kv_config_.kv_heads && shared.head_dim == kv_config_.head_dim &&
+      shared.blocks == kv_config_.blocks)
+    return {};
+  return Unsupported("the KV cache of another shape can't be shared", "KV cache");
+}
+
 Status ModelRunner::Load(ThreadPool& pool, int64_t available_bytes) {
+  TENON_RETURN_IF_ERROR(CheckSharedKv());
   pool_ = &pool;
   const MemoryNeeds needs = Needs(pool.threads());
   if (available_bytes > 0 && needs.total() > available_bytes) {
@@ -117,7 +130,9 @@ Status ModelRunner::Load(ThreadPool& pool, int64_t available_bytes) {
 }
 
 Status ModelRunner::ReserveMemory() {
-  TENON_ASSIGN_OR_RETURN(kv_, KvPool::Create(kv_config_));
+  if (options_.shared_kv == nullptr) {
+    TENON_ASSIGN_OR_RETURN(kv_, KvPool::Create(kv_config_));
+  }
   TENON_ASSIGN_OR_RETURN(arena_, Buffer::Allocate(static_cast<size_t>(plan_.arena_bytes())));
   TENON_ASSIGN_OR_RETURN(workspace_,
                          Buffer::Allocate(static_cast<size_t>(plan_.workspace_bytes())));
@@ -125,7 +140,8 @@ Status ModelRunner::ReserveMemory() {
       worker_scratch_,
       Buffer::Allocate(static_cast<size_t>(plan_.worker_scratch_bytes() * pool_->threads())));
   TENON_RETURN_IF_ERROR(plan_.rotary().Reserve(options_.plan.max_tokens));
-  Touch(kv_->bytes(), *pool_);
+  if (kv_.has_value())
+    Touch(kv_->bytes(), *pool_);
   Touch(arena_.bytes(), *pool_);
   Touch(workspace_.bytes(), *pool_);
   return {};
@@ -168,7 +184,7 @@ Result<std::span<const float>> ModelRunner::Step(const Batch& batch, StepOutputs
   TENON_CHECK(pool_ != nullptr);
   TENON_RETURN_IF_ERROR(CheckBatch(batch));
   if (IsPackedKv(kv_config_.type))
-    TENON_RETURN_IF_ERROR(step_blocks_.Prepare(batch, *kv_));
+    TENON_RETURN_IF_ERROR(step_blocks_.Prepare(batch, kv()));
   plan_.rotary().Compute(batch.positions, *pool_);
   const StepContext context{*pool_,
                             arena_.data(),
@@ -176,7 +192,7 @@ Result<std::span<const float>> ModelRunner::Step(const Batch& batch, StepOutputs
                             worker_scratch_.data(),
                             plan_.worker_scratch_bytes(),
                             batch,
-                            *kv_,
+                            kv(),
                             plan_.rotary(),
                             step_blocks_};
   const bool hidden_only = outputs == StepOutputs::kHiddenOnly;

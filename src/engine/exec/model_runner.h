@@ -31,6 +31,11 @@ struct RunnerOptions {
   PassOptions passes;
   // Capacity of the KV pool, over all sequences; rounded up to blocks. Sets plan.max_context.
   int64_t kv_tokens = 4096;
+  WeightRounding rounding = WeightRounding::kNone;
+  // The pool of another runner with the same KV shape, for a draft that reads that one's cache:
+  // kv() is then this pool, and kv_tokens must be that runner's. It outlives this runner. Null: a
+  // pool of its own.
+  KvPool* shared_kv = nullptr;
 };
 
 // Bytes that Load reserves, and pages of the file that are resident for a moment while packing.
@@ -79,7 +84,7 @@ class ModelRunner {
   const ExecutionPlan& plan() const { return plan_; }
   const RunnerOptions& options() const { return options_; }
   const KvConfig& kv_config() const { return kv_config_; }
-  KvPool& kv() { return *kv_; }
+  KvPool& kv() { return options_.shared_kv != nullptr ? *options_.shared_kv : *kv_; }
   int64_t vocab_size() const { return plan_.logits().columns; }
   int64_t hidden_size() const { return plan_.hidden().columns; }
   int64_t weight_bytes() const { return weights_.bytes(); }
@@ -88,6 +93,7 @@ class ModelRunner {
   ModelRunner(Graph graph, const WeightSource& source, const KernelSet& kernels,
               const RunnerOptions& options);
   Status PrepareKv();
+  Status CheckSharedKv() const;
   Status ReserveMemory();
   Status CheckBatch(const Batch& batch) const;
 

@@ -68,6 +68,10 @@ class Sequence {
   // Registers the full blocks in the prefix index. The tokens so far are no longer a draft's.
   void Commit();
 
+  // From now on Commit leaves nothing behind: the KV of this sequence is not what another request
+  // would compute. Blocks that were registered before stay.
+  void StopSharing() { prefix_cache_ = PrefixCache::kOff; }
+
   // Drops all positions from `length` on, and what is reserved. A cache of a packed type can go on
   // from a block's edge, or within the blocks that the last steps wrote: 32 tokens back from the
   // longest length are always possible (engine/exec/step_blocks.h). REQUIRES: 0 <= length <=

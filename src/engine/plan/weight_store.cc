@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "hal/pack.h"
 #include "quant/dequantize.h"
+#include "quant/quantize.h"
 
 namespace tenon {
 namespace {
@@ -16,12 +17,35 @@ int64_t AlignUp(int64_t value) {
   return (value + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// Packs the rows as if the file held them in `dtype`.
+void PackRounded(const PanelSource& source, DType dtype, std::span<std::byte> out) {
+  const auto stored = static_cast<size_t>(DTypeRowBytes(source.dtype, source.k));
+  const auto rounded = static_cast<size_t>(DTypeRowBytes(dtype, source.k));
+  std::vector<float> values(static_cast<size_t>(source.k));
+  std::vector<std::byte> rows(rounded * static_cast<size_t>(source.row_count));
+  for (size_t row = 0; row < static_cast<size_t>(source.row_count); ++row) {
+    DequantizeRow(source.dtype, {source.rows + row * stored, stored}, values);
+    QuantizeRow(dtype, values, std::span(rows).subspan(row * rounded, rounded));
+  }
+  PackPanel({dtype, rows.data(), source.row_count, source.k}, out);
+}
+
 }  // namespace
 
+// The type that a matrix is packed from.
+DType WeightStore::PackedFrom(const WeightView& view) const {
+  constexpr int64_t kGroup = 32;  // values in a block of Q4_0
+  const bool fits = rounding_ == WeightRounding::kInt4 && view.columns % kGroup == 0;
+  const int64_t bits = 8 * DTypeRowBytes(view.dtype, view.columns);
+  return fits && bits > 5 * view.columns ? DType::kQ4_0 : view.dtype;
+}
+
 Result<WeightStore> WeightStore::Prepare(const WeightSource& source, const Names& names,
-                                         const KernelSet& kernels, ActivationMode mode) {
+                                         const KernelSet& kernels, ActivationMode mode,
+                                         WeightRounding rounding) {
   WeightStore store;
   store.mode_ = mode;
+  store.rounding_ = rounding;
   for (const std::string& name : names.matrices)
     TENON_RETURN_IF_ERROR(store.AddStack(source, {name, 1}, kernels));
   for (const Stack& stack : names.stacks)
@@ -40,12 +64,13 @@ Status WeightStore::AddStack(const WeightSource& source, const Stack& stack,
   Matrix matrix;
   matrix.name = name;
   PackedMatrix& packed = matrix.packed;
-  packed.kind = mode_ == ActivationMode::kFloat ? PackedKind::kF32 : PackedKindFor(view.dtype);
+  packed.kind =
+      mode_ == ActivationMode::kFloat ? PackedKind::kF32 : PackedKindFor(PackedFrom(view));
   packed.count = stack.count;
   packed.rows = view.rows / stack.count;
   packed.columns = view.columns;
   packed.panel_bytes = PackedPanelBytes(packed.kind, view.columns);
-  packed.codebook = CodebookFor(view.dtype);
+  packed.codebook = CodebookFor(PackedFrom(view));
   packed.gemm = kernels.gemm[static_cast<size_t>(packed.kind)];
   if (packed.gemm == nullptr)
     return Unsupported(fmt::format("no kernel takes {} weights", DTypeName(view.dtype)), name);
@@ -106,6 +131,8 @@ Status WeightStore::PackOne(const WeightSource& source, const Matrix& matrix, in
                                       static_cast<size_t>(packed.panel_bytes));
     if (mode_ == ActivationMode::kFloat)
       PackPanelF32(rows, target);
+    else if (PackedFrom(view) != view.dtype)
+      PackRounded(rows, PackedFrom(view), target);
     else
       PackPanel(rows, target);
   };

@@ -40,6 +40,14 @@ struct PackedMatrix {
   }
 };
 
+// What becomes of weights when they are packed.
+enum class WeightRounding : uint8_t {
+  kNone,
+  // Matrices that the file holds in more than 5 bits a weight are rounded to 4 bits in groups of 32
+  // (Q4_0): for a draft of the same model.
+  kInt4,
+};
+
 class WeightStore {
  public:
   // Mapped bytes of a weight that are packed before their pages are handed back.
@@ -60,7 +68,8 @@ class WeightStore {
   // Sizes everything; reads no tensor data. With ActivationMode::kFloat every matrix is dequantized
   // to float: the reference mode. Fails when a weight is missing or no kernel takes it.
   static Result<WeightStore> Prepare(const WeightSource& source, const Names& names,
-                                     const KernelSet& kernels, ActivationMode mode);
+                                     const KernelSet& kernels, ActivationMode mode,
+                                     WeightRounding rounding = WeightRounding::kNone);
 
   // Allocates and packs. REQUIRES: called once.
   Status Load(const WeightSource& source, ThreadPool& pool);
@@ -93,7 +102,10 @@ class WeightStore {
                  ThreadPool& pool) const;
   Status LoadVector(const WeightSource& source, const Vector& vector) const;
 
+  DType PackedFrom(const WeightView& view) const;
+
   ActivationMode mode_ = ActivationMode::kInt8;
+  WeightRounding rounding_ = WeightRounding::kNone;
   Buffer buffer_;
   int64_t bytes_ = 0;
   std::vector<Matrix> matrices_;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -35,6 +36,10 @@ struct SampledToken {
   // Both only with params.logprobs > 0, of the model's own distribution (logprobs.h).
   float logprob = 0.0F;
   std::vector<TokenLogprob> top;  // params.logprobs entries, best first
+  // Set where one of several models decided it, for the audit of an answer: which ("small", "large";
+  // a literal), and how sure it was, 0 where that was not measured.
+  std::string_view decided_by;
+  float confidence = 0.0F;
 };
 
 class Sampler {

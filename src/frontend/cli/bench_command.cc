@@ -7,6 +7,7 @@
 
 #include "frontend/cli/command.h"
 #include "frontend/cli/model_flags.h"
+#include "frontend/cli/module_flags.h"
 #include "frontend/session/bench.h"
 #include "frontend/session/generation.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 struct BenchFlags {
   ModelFlags model;
+  ModuleFlags modules;
   int64_t prompt = 512;
   int64_t generate = 128;
   std::vector<int64_t> depths = {0};
@@ -67,6 +69,7 @@ void PrintRate(const BenchRate& rate) {
 Status Bench(const BenchFlags& flags) {
   const std::vector<BenchCase> cases = Cases(flags);
   TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
+  TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
   options.context_tokens = 32;
   options.sequences = 1;
   for (const BenchCase& bench_case : cases) {
@@ -74,6 +77,9 @@ Status Bench(const BenchFlags& flags) {
     options.batch_outputs = std::max(options.batch_outputs, bench_case.sequences);
     options.sequences = std::max(options.sequences, bench_case.sequences);
   }
+  AddGuessRows(config, options);
+  if (!config.modules.empty())  // a block more for each, for its first token and for guesses
+    options.context_tokens += ModuleSet::kGuessRows * std::max<int64_t>(1, options.sequences);
   options.batch_tokens = std::max(options.batch_tokens, options.batch_outputs);
   const auto start = std::chrono::steady_clock::now();
   TENON_ASSIGN_OR_RETURN(auto model, flags.model.OpenModel());
@@ -84,11 +90,16 @@ Status Bench(const BenchFlags& flags) {
   report["threads"] = model->pool().threads();
   report["load_s"] = load.count();
   TENON_ASSIGN_OR_RETURN(report["first_token_s"], FirstTokenSeconds(*model));
-  TENON_ASSIGN_OR_RETURN(const auto rates, RunBench(*model, cases, flags.repeats, PrintRate));
+  TENON_ASSIGN_OR_RETURN(const auto modules, MakeModules(*model, config));
+  StepEngine* steps = modules != nullptr ? &modules->steps() : nullptr;
+  TENON_ASSIGN_OR_RETURN(const auto rates,
+                         RunBench(*model, cases, flags.repeats, PrintRate, steps));
   report["peak_rss_bytes"] = PeakResidentBytes();
   report["results"] = nlohmann::ordered_json::array();
   for (const BenchRate& rate : rates)
     report["results"].push_back(ToJson(rate));
+  if (modules != nullptr)
+    report["modules"] = ModulesJson(modules->chain());
   if (flags.json)
     fmt::print("{}\n", report.dump());
   else
@@ -104,6 +115,7 @@ Status Bench(const BenchFlags& flags) {
 CommandBody DefineBench(CLI::App& app) {
   auto flags = std::make_shared<BenchFlags>();
   flags->model.AddAll(app);
+  flags->modules.Add(app);
   const CLI::Range tokens(int64_t{0}, int64_t{1} << 20);
   app.add_option("-p,--n-prompt", flags->prompt, "Prompt tokens; 0: no prefill")->check(tokens);
   app.add_option("-n,--n-gen", flags->generate, "Generated tokens; 0: no decode")->check(tokens);

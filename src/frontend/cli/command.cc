@@ -5,7 +5,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<Command, 14> kCommands = {{
+constexpr std::array<Command, 15> kCommands = {{
     {"run", "Generate once from a prompt", DefineRun},
     {"chat", "Talk with a model in the terminal", DefineChat},
     {"serve", "Serve a model over HTTP and WebSocket", DefineServe},
@@ -19,6 +19,7 @@ constexpr std::array<Command, 14> kCommands = {{
     {"quantize", "Make a smaller model with weights of fewer bits", DefineQuantize},
     {"bench", "Measure a model's speed", DefineBench},
     {"plan", "Predict the memory that a model will need", DefinePlan},
+    {"modules", "Show and switch the acceleration modules of a server", DefineModules},
     {"train-router", "Fit the router between a small and a large model", DefineTrainRouter},
     {"doctor", "Show what this machine offers and which kernels would run", DefineDoctor},
 }};

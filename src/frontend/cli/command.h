@@ -41,5 +41,6 @@ CommandBody DefineBench(CLI::App& app);
 CommandBody DefinePlan(CLI::App& app);
 CommandBody DefineDoctor(CLI::App& app);
 CommandBody DefineTrainRouter(CLI::App& app);
+CommandBody DefineModules(CLI::App& app);
 
 }  // namespace tenon

@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "frontend/cli/command.h"
 #include "frontend/cli/model_flags.h"
+#include "frontend/cli/module_flags.h"
 #include "frontend/cli/sampling_flags.h"
 #include "frontend/session/chat_prompt.h"
 #include "frontend/session/generation.h"
@@ -22,6 +23,7 @@ constexpr int64_t kDefaultAnswerTokens = 1024;
 struct RunFlags {
   ModelFlags model;
   SamplingFlags sampling;
+  ModuleFlags modules;
   std::string prompt;
   std::string prompt_file;
   std::string system;
@@ -80,8 +82,11 @@ nlohmann::ordered_json ToJson(const GenerationResult& result) {
     nlohmann::ordered_json top = nlohmann::ordered_json::array();
     for (const TokenLogprob& entry : sampled.top)
       top.push_back({{"id", entry.token}, {"logprob", entry.logprob}});
-    json["logprobs"].push_back(
-        {{"id", sampled.token}, {"logprob", sampled.logprob}, {"top", std::move(top)}});
+    nlohmann::ordered_json entry = {
+        {"id", sampled.token}, {"logprob", sampled.logprob}, {"top", std::move(top)}};
+    if (!sampled.decided_by.empty())
+      entry["routing"] = {{"model", sampled.decided_by}, {"confidence", sampled.confidence}};
+    json["logprobs"].push_back(std::move(entry));
   }
   return json;
 }
@@ -101,15 +106,22 @@ Status Run(const RunFlags& flags) {
   request.stop = flags.sampling.stop;
   request.end_tokens = flags.sampling.ignore_eos ? EndTokens::kIgnore : EndTokens::kStop;
   request.max_tokens = flags.sampling.max_tokens;
+  TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
   TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
+  AddGuessRows(config, options);
   options.sequences = 1;
   TENON_RETURN_IF_ERROR(
       model->Load(FitContext(options, *model, flags, static_cast<int64_t>(request.prompt.size()))));
+  TENON_ASSIGN_OR_RETURN(const auto modules, MakeModules(*model, config));
+  if (modules != nullptr)
+    request.steps = &modules->steps();
   TENON_ASSIGN_OR_RETURN(const GenerationResult result,
                          Generate(*model, request, flags.json ? TextCallback() : WriteText));
   if (flags.json) {
-    fmt::print("{}\n",
-               ToJson(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    nlohmann::ordered_json json = ToJson(result);
+    if (modules != nullptr)
+      json["modules"] = ModulesJson(modules->chain());
+    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return {};
   }
   WriteText("\n");
@@ -117,6 +129,8 @@ Status Run(const RunFlags& flags) {
     fmt::print(stderr, "[{} prompt tokens, {} generated, {:.1f} tok/s, first after {:.2f} s, {}]\n",
                result.prompt_tokens, result.token_ids.size(), result.tokens_per_s,
                result.first_token_s, FinishReasonName(result.finish_reason));
+    if (modules != nullptr)
+      PrintModules(modules->chain());
   }
   return {};
 }
@@ -127,6 +141,7 @@ CommandBody DefineRun(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   flags->model.AddAll(app);
   flags->sampling.Add(app);
+  flags->modules.Add(app);
   app.add_option("-p,--prompt", flags->prompt, "The prompt (default: standard input)");
   app.add_option("-f,--file", flags->prompt_file, "Read the prompt from a file");
   app.add_option("--system", flags->system, "System message (-sys)");

@@ -13,6 +13,7 @@
 #include "frontend/cli/shutdown_signal.h"
 #include "frontend/page/page_routes.h"
 #include "frontend/server/api/routes.h"
+#include "frontend/serving/served_modules.h"
 
 namespace tenon {
 namespace {
@@ -90,6 +91,14 @@ Result<std::unique_ptr<GrpcServer>> StartGrpc(const ServeFlags& flags,
   return server;
 }
 
+// Null without a file, or without modules.
+std::unique_ptr<ConfigFollower> FollowConfig(const ServeFlags& flags, ModuleControl* control,
+                                             const ModuleConfig& config) {
+  if (control == nullptr || flags.modules.config.empty())
+    return nullptr;
+  return std::make_unique<ConfigFollower>(flags.modules.config, *control, config);
+}
+
 Status Serve(const ServeFlags& flags) {
   ShutdownSignal shutdown;
   ServeLog log;
@@ -103,6 +112,8 @@ Status Serve(const ServeFlags& flags) {
     return InvalidArgument(fmt::format("{} sequences need as many tokens in a step; -b is {}",
                                        flags.parallel, load.batch_tokens),
                            "--parallel");
+  TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
+  AddGuessRows(config, load);
   TENON_ASSIGN_OR_RETURN(const HttpServerOptions http_options, flags.ToHttpOptions());
   // /health is answered while the model loads.
   ApiContext context(flags.ToApiOptions(path));
@@ -115,8 +126,13 @@ Status Serve(const ServeFlags& flags) {
   fmt::print(stderr, "{} (loading {})\n", url, context.model_name());
   WarnIfOpen(flags, http_options);
   TENON_RETURN_IF_ERROR(LoadForServing(*model, load));
+  TENON_ASSIGN_OR_RETURN(const auto modules, ServedModules::Create(*model, config));
   TENON_ASSIGN_OR_RETURN(
-      auto engine, ServingEngine::Start(*model, flags.ToServingOptions(load), &context.metrics()));
+      auto engine, ServingEngine::Start(*model, flags.ToServingOptions(load), &context.metrics(),
+                                        modules != nullptr ? &modules->steps() : nullptr));
+  const auto control = modules != nullptr ? modules->Control(*engine) : nullptr;
+  const auto follower = FollowConfig(flags, control.get(), config);
+  context.SetModules(control.get());
   context.SetEngine(engine.get());
   shutdown.SetReady();
   fmt::print(stderr, "{} is ready: {} tokens of KV cache, {} sequences at once\n", url,

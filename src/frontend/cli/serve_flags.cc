@@ -82,6 +82,7 @@ void AddScheduling(ServeFlags& flags, CLI::App& app) {
 
 void ServeFlags::Add(CLI::App& app) {
   model.AddAll(app);
+  modules.Add(app);
   AddNetwork(*this, app);
   AddScheduling(*this, app);
   app.add_option("-a,--alias", aliases, "Further name of the model; * accepts every name");

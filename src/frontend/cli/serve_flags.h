@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "frontend/cli/model_flags.h"
+#include "frontend/cli/module_flags.h"
 #include "frontend/server/api/api_context.h"
 #include "frontend/server/grpc/grpc_server.h"
 #include "frontend/server/http/http_server.h"
@@ -17,6 +18,7 @@ namespace tenon {
 
 struct ServeFlags {
   ModelFlags model;
+  ModuleFlags modules;
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   uint16_t grpc_port = 0;  // 0: no gRPC

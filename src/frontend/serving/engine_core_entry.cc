@@ -123,8 +123,9 @@ bool EngineCore::IsHeld(const Choice& choice) const {
   if (choice.leader == 0)
     return false;
   return std::any_of(running_.begin(), running_.end(), [&](const ChoicePtr& other) {
+    // A leader whose prompt another model computes leaves nothing to take over.
     return other->request->id == choice.leader && other->IsInPrompt() &&
-           other->sequence.length() < choice.leader_tokens;
+           other->work.target_slots > 0 && other->sequence.length() < choice.leader_tokens;
   });
 }
 

@@ -23,13 +23,16 @@ int32_t BenchToken(int64_t index, int64_t vocabulary) {
 // One run of a case: sequences with their caches, and the clock.
 class BenchRun {
  public:
-  BenchRun(Model& model, const BenchCase& bench_case) : model_(model), case_(bench_case) {}
+  BenchRun(Model& model, const BenchCase& bench_case, StepEngine* steps)
+      : model_(model), case_(bench_case), steps_(steps) {}
 
   Result<double> TokensPerSecond() {
     TENON_RETURN_IF_ERROR(Prepare());
     const auto start = Clock::now();
     if (case_.test == BenchCase::Test::kPrefill)
       TENON_RETURN_IF_ERROR(Prefill(case_.context, case_.tokens, BatchBuilder::Outputs::kLast));
+    else if (steps_ != nullptr)
+      TENON_RETURN_IF_ERROR(DecodeThrough(*steps_));
     else
       TENON_RETURN_IF_ERROR(Decode());
     return static_cast<double>(case_.tokens * case_.sequences) / SecondsSince(start);
@@ -75,6 +78,66 @@ class BenchRun {
     return {};
   }
 
+  // A sequence of DecodeThrough.
+  struct Answer {
+    Sampler sampler;
+    Sampler* drawing = nullptr;   // the sampler, as tasks want it
+    std::vector<int32_t> tokens;  // the context, a first token, the answer
+  };
+
+  Status BeginAnswers() {
+    const int64_t vocab = model_.runner().vocab_size();
+    SamplingParams greedy;
+    greedy.temperature = 0.0F;
+    for (Sequence& sequence : sequences_) {
+      TENON_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create(greedy, static_cast<int32_t>(vocab)));
+      auto answer = std::make_unique<Answer>(Answer{std::move(sampler), nullptr, {}});
+      answer->drawing = &answer->sampler;
+      for (int64_t i = 0; i <= case_.context; ++i)
+        answer->tokens.push_back(BenchToken(i, vocab));
+      sequence.Append(std::span(answer->tokens).first(static_cast<size_t>(case_.context)));
+      answers_.push_back(std::move(answer));
+    }
+    return {};
+  }
+
+  Result<SequenceTask> TaskOf(size_t index, StepEngine& steps) {
+    Answer& answer = *answers_[index];
+    SequenceTask task;
+    task.key = index;
+    task.sequence = &sequences_[index];
+    task.tokens = answer.tokens;
+    task.prompt_tokens = case_.context + 1;
+    task.samplers = {&answer.drawing, 1};
+    task.most = task.prompt_tokens + case_.tokens - task.known();
+    task.compute = steps.Pending(task).tokens;
+    TENON_RETURN_IF_ERROR(ReserveNow(sequences_[index], task.compute));
+    return task;
+  }
+
+  Status DecodeThrough(StepEngine& steps) {
+    TENON_RETURN_IF_ERROR(BeginAnswers());
+    const auto wanted = static_cast<size_t>(case_.context + 1 + case_.tokens);
+    for (std::vector<SequenceTask> tasks;; tasks.clear()) {
+      for (size_t i = 0; i < answers_.size(); ++i) {
+        if (answers_[i]->tokens.size() >= wanted)
+          continue;
+        TENON_ASSIGN_OR_RETURN(SequenceTask task, TaskOf(i, steps));
+        tasks.push_back(std::move(task));
+      }
+      if (tasks.empty())
+        break;
+      TENON_RETURN_IF_ERROR(steps.Advance(tasks));
+      for (const SequenceTask& task : tasks) {
+        for (const SampledToken& sampled : task.decided)
+          answers_[task.key]->tokens.push_back(sampled.token);
+      }
+    }
+    for (size_t i = 0; i < answers_.size(); ++i)
+      steps.Forget(i);
+    return {};
+  }
+
   Status Step() {
     auto logits = model_.runner().Step(builder_.batch());
     return logits.ok() ? Status() : Status(std::move(logits).error());
@@ -82,8 +145,10 @@ class BenchRun {
 
   Model& model_;
   const BenchCase& case_;
+  StepEngine* steps_;
   std::vector<Sequence> sequences_;
   BatchBuilder builder_;
+  std::vector<std::unique_ptr<Answer>> answers_;
 };
 
 }  // namespace
@@ -108,12 +173,14 @@ int64_t BenchContextTokens(const BenchCase& bench_case) {
 
 Result<std::vector<BenchRate>> RunBench(Model& model, const std::vector<BenchCase>& cases,
                                         int64_t repeats,
-                                        const std::function<void(const BenchRate&)>& on_rate) {
+                                        const std::function<void(const BenchRate&)>& on_rate,
+                                        StepEngine* steps) {
   std::vector<BenchRate> rates;
   for (const BenchCase& bench_case : cases) {
     std::vector<double> samples;
     for (int64_t i = 0; i <= repeats; ++i) {
-      TENON_ASSIGN_OR_RETURN(const double rate, BenchRun(model, bench_case).TokensPerSecond());
+      TENON_ASSIGN_OR_RETURN(const double rate,
+                             BenchRun(model, bench_case, steps).TokensPerSecond());
       if (i > 0)  // the first one warms up
         samples.push_back(rate);
     }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "accel/step_engine.h"
 #include "base/result.h"
 #include "frontend/session/model.h"
 
@@ -30,10 +31,13 @@ struct BenchRate {
 // KV tokens that a case needs, whole blocks for each sequence.
 int64_t BenchContextTokens(const BenchCase& bench_case);
 
-// Runs each case `repeats` times after one warm-up. REQUIRES: the model is loaded with the context
+// Runs each case `repeats` times after one warm-up. With `steps`, decoding goes through that engine
+// and its modules, greedily on from the made-up prompt; null: the model alone, on made-up tokens.
+// REQUIRES: the model is loaded with the context
 // that the largest case needs, and batch outputs for its sequences.
 Result<std::vector<BenchRate>> RunBench(Model& model, const std::vector<BenchCase>& cases,
                                         int64_t repeats,
-                                        const std::function<void(const BenchRate&)>& on_rate);
+                                        const std::function<void(const BenchRate&)>& on_rate,
+                                        StepEngine* steps = nullptr);
 
 }  // namespace tenon

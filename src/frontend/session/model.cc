@@ -26,6 +26,7 @@ std::string TokenText(const Tokenizer& tokenizer, int32_t id) {
 Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
   TENON_ASSIGN_OR_RETURN(ModelSource source, OpenModel(path));
   std::unique_ptr<Model> model(new Model(std::move(source)));
+  model->path_ = path;
   TENON_ASSIGN_OR_RETURN(model->tokenizer_, Tokenizer::Create(std::move(model->source_.tokenizer)));
   if (model->has_chat_template()) {
     TENON_ASSIGN_OR_RETURN(model->chat_template_,
@@ -66,11 +67,14 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
   runner.passes.activations = reference ? ActivationMode::kFloat : ActivationMode::kInt8;
   runner.passes.cost_point.context = context_tokens_;
   runner.kv_tokens = context_tokens_;
+  runner.rounding = options.rounding;
+  runner.shared_kv = options.shared_kv;
   return runner;
 }
 
 Status Model::Prepare(const LoadOptions& options) {
   TENON_RETURN_IF_ERROR(ChooseKernels(options));
+  load_options_ = options;
   context_tokens_ = options.context_tokens;
   if (context_tokens_ == 0)
     context_tokens_ = std::min(kDefaultContextTokens, source_.config.context_length);
@@ -82,8 +86,11 @@ Status Model::Prepare(const LoadOptions& options) {
 
 Status Model::Load(const LoadOptions& options) {
   TENON_RETURN_IF_ERROR(Prepare(options));
-  TENON_ASSIGN_OR_RETURN(pool_, ThreadPool::Create(options.threads));
-  return runner_->Load(*pool_, AvailableMemoryBytes());
+  shared_pool_ = options.shared_pool;
+  if (shared_pool_ == nullptr) {
+    TENON_ASSIGN_OR_RETURN(pool_, ThreadPool::Create(options.threads));
+  }
+  return runner_->Load(pool(), AvailableMemoryBytes());
 }
 
 Result<std::string> Model::RenderChat(const nlohmann::ordered_json& messages,

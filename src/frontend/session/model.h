@@ -40,6 +40,11 @@ struct LoadOptions {
   std::optional<KvType> kv_type;  // default: by precision, f16 or f32
   OptimizeLevel level = OptimizeLevel::kO3;
   std::vector<std::string> disabled_passes;
+  WeightRounding rounding = WeightRounding::kNone;
+  // For a model beside another one: that one's threads, and its KV cache (RunnerOptions). Null: its
+  // own. Both outlive the model.
+  ThreadPool* shared_pool = nullptr;
+  KvPool* shared_kv = nullptr;
   std::string kernel_set;  // empty: TENON_CPU, or the best of this machine
 };
 
@@ -52,6 +57,7 @@ class Model {
   // Prepare, then everything that running needs.
   Status Load(const LoadOptions& options);
 
+  const std::filesystem::path& path() const { return path_; }
   const ModelSource& source() const { return source_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   bool has_chat_template() const { return !source_.chat_template.empty(); }
@@ -63,7 +69,8 @@ class Model {
 
   // REQUIRES: prepared (runner), loaded (pool).
   ModelRunner& runner() { return *runner_; }
-  ThreadPool& pool() { return *pool_; }
+  ThreadPool& pool() { return shared_pool_ != nullptr ? *shared_pool_ : *pool_; }
+  const LoadOptions& load_options() const { return load_options_; }
   std::string_view kernel_set_name() const { return kernels_.name; }
   int64_t context_tokens() const { return context_tokens_; }
 
@@ -72,12 +79,15 @@ class Model {
   Status ChooseKernels(const LoadOptions& options);
   RunnerOptions ToRunnerOptions(const LoadOptions& options) const;
 
+  std::filesystem::path path_;
   ModelSource source_;
   SourceWeights weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_template_;
   KernelSet kernels_ = {};
+  LoadOptions load_options_;  // of the latest Prepare
   std::unique_ptr<ThreadPool> pool_;
+  ThreadPool* shared_pool_ = nullptr;
   std::unique_ptr<ModelRunner> runner_;
   int64_t context_tokens_ = 0;
 };

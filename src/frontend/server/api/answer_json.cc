@@ -82,6 +82,8 @@ Json ChatLogprobs(const Tokenizer& tokenizer, const std::vector<SampledToken>& s
     for (size_t i = 0; i < std::min(top, token.top.size()); ++i)
       alternatives.push_back(TokenJson(tokenizer, token.top[i].token, token.top[i].logprob));
     entry["top_logprobs"] = std::move(alternatives);
+    if (!token.decided_by.empty())
+      entry["routing"] = {{"model", token.decided_by}, {"confidence", token.confidence}};
     content.push_back(std::move(entry));
   }
   Json json;

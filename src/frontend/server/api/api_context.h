@@ -17,6 +17,8 @@
 
 namespace tenon {
 
+class ModuleControl;
+
 inline constexpr const char* kTenonVersion = "0.1.0";
 
 // Whether prompts and answers may stand in the log.
@@ -40,6 +42,13 @@ class ApiContext {
   void SetEngine(ServingEngine* engine) { engine_.store(engine); }
   ServingEngine* engine() const { return engine_.load(); }
 
+  // The same for the acceleration modules; null: there are none.
+  void SetModules(ModuleControl* modules) {
+    modules_.store(modules);
+    metrics_.SetModules(modules);
+  }
+  ModuleControl* modules() const { return modules_.load(); }
+
   const ApiOptions& options() const { return options_; }
   const std::string& model_name() const { return options_.model_names.front(); }
   Metrics& metrics() { return metrics_; }
@@ -53,6 +62,7 @@ class ApiContext {
   Metrics metrics_;
   int64_t start_time_;
   std::atomic<ServingEngine*> engine_ = nullptr;
+  std::atomic<ModuleControl*> modules_ = nullptr;
 };
 
 // Tokens that one request may hold, prompt and answer together.

@@ -38,6 +38,7 @@ Result<Json> Tokenize(ApiContext& context, ServingEngine& engine, const Json& bo
 Result<Json> Detokenize(ApiContext& context, ServingEngine& engine, const Json& body);
 Result<Json> ApplyTemplate(ApiContext& context, ServingEngine& engine, const Json& body);
 Result<Json> CountMessageTokens(ApiContext& context, ServingEngine& engine, const Json& body);
+Result<Json> ChangeModules(ApiContext& context, ServingEngine& engine, const Json& body);
 Result<Json> OllamaShow(ApiContext& context, ServingEngine& engine, const Json& body);
 
 using InfoEndpoint = Result<Json> (*)(ApiContext& context, ServingEngine& engine,
@@ -46,6 +47,7 @@ Result<Json> ListModels(ApiContext& context, ServingEngine& engine, const HttpRe
 Result<Json> DescribeModel(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
 Result<Json> Props(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
 Result<Json> Slots(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
+Result<Json> ListModules(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
 Result<Json> OllamaTags(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
 Result<Json> OllamaPs(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
 

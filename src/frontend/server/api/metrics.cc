@@ -10,6 +10,8 @@
 #include <array>
 
 #include "frontend/server/api/metrics_aliases.h"
+#include "frontend/server/api/module_metrics.h"
+#include "frontend/serving/module_control.h"
 
 namespace tenon {
 namespace {
@@ -235,6 +237,10 @@ std::string Metrics::Text(const ServingEngine* engine) {
   const ServingStats stats = engine == nullptr ? ServingStats{} : engine->stats();
   for (MetricFamily& family : StatsFamilies(stats, Utilisation(stats)))
     families.push_back(std::move(family));
+  if (const ModuleControl* const modules = modules_.load(); modules != nullptr) {
+    for (MetricFamily& family : ModuleFamilies(modules->report()))
+      families.push_back(std::move(family));
+  }
   if (aliases_ == MetricsAliases::kOn) {
     for (MetricFamily& family : AliasFamilies(families, model_name_))
       families.push_back(std::move(family));

@@ -4,6 +4,7 @@
 // read from ServingStats when a scrape asks. Threading: any thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,8 @@
 #include "frontend/serving/serving_engine.h"
 
 namespace tenon {
+
+class ModuleControl;
 
 // Whether the same numbers also appear as vllm:... and llamacpp:...
 enum class MetricsAliases : uint8_t { kOff, kOn };
@@ -31,6 +34,9 @@ class Metrics final : public ServingObserver {
   // One request to an endpoint, as its client saw it.
   void OnHttpRequest(std::string_view path, int status);
 
+  // Numbers of acceleration modules too; null: there are none. It outlives this, or is taken away.
+  void SetModules(const ModuleControl* modules) { modules_.store(modules); }
+
   // Prometheus' text format 0.0.4. `engine` may be null while the model loads.
   std::string Text(const ServingEngine* engine);
 
@@ -41,6 +47,7 @@ class Metrics final : public ServingObserver {
   std::string model_name_;
   MetricsAliases aliases_;
   std::unique_ptr<Families> families_;
+  std::atomic<const ModuleControl*> modules_ = nullptr;
   std::mutex utilisation_mutex_;
   double since_uptime_s_ = 0.0;  // where the current window of utilisation began
   double since_busy_s_ = 0.0;

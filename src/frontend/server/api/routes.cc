@@ -101,6 +101,8 @@ void AddOpenAi(ApiContext& context, Router& router) {
     router.Add("POST", path, EmbeddingHandler(context, ApiStyle::kOpenAi, ParseRerank));
   for (const char* path : {"/v1/models", "/models"})
     router.Add("GET", path, InfoHandler(context, ApiStyle::kOpenAi, ListModels));
+  router.Add("GET", "/v1/modules", InfoHandler(context, ApiStyle::kOpenAi, ListModules));
+  router.Add("POST", "/v1/modules", JsonHandler(context, ApiStyle::kOpenAi, ChangeModules));
   router.Add("GET", "/v1/models/{id}", InfoHandler(context, ApiStyle::kOpenAi, DescribeModel));
 }
 

@@ -124,6 +124,17 @@ void RefuseOthers(FieldReader& fields) {
   fields.Refuse("skip_special_tokens", "control tokens are never in the text", {true});
 }
 
+// The acceleration modules that may work on the request: true (all), false (none), or names.
+void ReadModules(FieldReader& fields, ServingRequest& request) {
+  const Json* modules = fields.Any("modules");
+  if (modules == nullptr || *modules == true)
+    return;
+  std::vector<std::string> names;
+  if (*modules != false)
+    fields.Strings("modules", names);
+  request.modules = std::move(names);
+}
+
 }  // namespace
 
 uint64_t NewSeed() {
@@ -172,6 +183,7 @@ void ReadSamplingFields(FieldReader& fields, const Tokenizer& tokenizer, Serving
   fields.Bool("cache_prompt", cache_prompt);
   request.prefix_cache = cache_prompt ? PrefixCache::kOn : PrefixCache::kOff;
   fields.Int("n", request.choices, {1, kMaxChoices});
+  ReadModules(fields, request);
   RefuseOthers(fields);
 }
 

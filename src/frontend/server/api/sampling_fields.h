@@ -11,7 +11,7 @@
 namespace tenon {
 
 // Reads temperature, top_p, top_k, min_p, typical_p, the penalties, dry_*, xtc_*, mirostat*,
-// logit_bias, seed, stop, ignore_eos, cache_prompt and n into `request`, and refuses those that
+// logit_bias, seed, stop, ignore_eos, cache_prompt, n and modules into `request`, and refuses those that
 // have no counterpart here. Seed: absent, null or negative is a new one each time.
 void ReadSamplingFields(FieldReader& fields, const Tokenizer& tokenizer, ServingRequest& request);
 

@@ -1,0 +1,441 @@
+// modules_bench: acceleration modules on real text, each alone and stacked; JSON on standard
+// output, one object a line, for bench/modules_table.py.
+//
+//   modules_bench fit    LARGE SMALL --out ROUTER --text FILE... [--tokens N]
+//   modules_bench curve  LARGE SMALL [--router ROUTER] --text FILE... [--tokens N]
+//   modules_bench speed  LARGE SMALL [--router ROUTER] [--quantized LARGE2] --workload NAME=FILE...
+//                        [--prompts N] [--answer N] [--rounds N]
+//
+// A workload's file has one prompt a line, {"prompt": text}. Rounds are interleaved: every setting
+// is run once in each round, so that what else the machine does hits all of them.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "accel/draft_model/draft_model_module.h"
+#include "accel/module_chain.h"
+#include "accel/ngram/ngram_module.h"
+#include "accel/plain_engine.h"
+#include "accel/routing/router_file.h"
+#include "accel/routing/routing_module.h"
+#include "engine/exec/batch_builder.h"
+#include "frontend/session/fingerprint.h"
+#include "frontend/session/generation.h"
+#include "frontend/session/router_fit.h"
+#include "frontend/session/routing_curve.h"
+#include "frontend/store/store.h"
+#include "hal/kernel_registry.h"
+
+namespace tenon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kRows = 128;
+constexpr int64_t kContext = 2048;
+
+struct Flags {
+  std::string large;
+  std::string small;
+  std::string router;
+  std::string quantized;
+  std::string out;
+  std::vector<std::string> texts;
+  std::vector<std::string> workloads;
+  int64_t tokens = 8000;
+  int64_t prompts = 4;
+  int64_t answer = 128;
+  int64_t rounds = 2;
+};
+
+Result<std::unique_ptr<Model>> Load(const std::string& name) {
+  TENON_ASSIGN_OR_RETURN(const std::filesystem::path path, ResolveModel(name));
+  TENON_ASSIGN_OR_RETURN(auto model, Model::Open(path));
+  LoadOptions load;
+  load.context_tokens = kContext;
+  load.batch_outputs = kRows;
+  TENON_RETURN_IF_ERROR(model->Load(load));
+  return model;
+}
+
+// A model that somebody else owns.
+class Borrowed : public AuxiliaryModel {
+ public:
+  Borrowed(Model& model, ThreadPool& pool, std::string fingerprint)
+      : model_(model), pool_(pool), fingerprint_(std::move(fingerprint)) {}
+  ModelRunner& runner() override { return model_.runner(); }
+  ThreadPool& pool() override { return pool_; }
+  const Tokenizer& tokenizer() const override { return model_.tokenizer(); }
+  const std::string& fingerprint() const override { return fingerprint_; }
+  int64_t bytes() const override { return model_.runner().Needs(1).total(); }
+
+ private:
+  Model& model_;
+  ThreadPool& pool_;
+  std::string fingerprint_;
+};
+
+class Lender : public ModelProvider {
+ public:
+  Lender(Model& model, ThreadPool& pool, std::string fingerprint)
+      : model_(model), pool_(pool), fingerprint_(std::move(fingerprint)) {}
+  Result<std::unique_ptr<AuxiliaryModel>> Open(const ModelRequest& request) override {
+    (void)request;
+    return std::unique_ptr<AuxiliaryModel>(std::make_unique<Borrowed>(model_, pool_, fingerprint_));
+  }
+
+ private:
+  Model& model_;
+  ThreadPool& pool_;
+  std::string fingerprint_;
+};
+
+// ---- curve ----
+
+void PrintCurve(const Flags& flags, const std::string& text, const char* score, int64_t hysteresis,
+                std::span<const TraceRow> rows, const std::vector<double>& confidence) {
+  std::vector<double> sorted = confidence;
+  std::ranges::sort(sorted);
+  std::vector<double> thresholds = {0.0};
+  for (size_t i = 1; i < 40; ++i)
+    thresholds.push_back(sorted[sorted.size() * i / 40]);
+  thresholds.insert(thresholds.end(), {0.85, 1.01});
+  std::ranges::sort(thresholds);
+  const auto curve = RoutingCurve(rows, confidence, hysteresis, thresholds);
+  Json json = {{"kind", "curve"},
+               {"large", flags.large},
+               {"text", text},
+               {"score", score},
+               {"hysteresis", hysteresis},
+               {"tokens", rows.size()},
+               {"gain_over_random", GainOverRandom(curve)}};
+  for (const CurvePoint& p : curve) {
+    json["points"].push_back(
+        {p.threshold, p.large_share, p.agreement, p.random_agreement, p.nll, p.random_nll});
+  }
+  fmt::print("{}\n", json.dump());
+  std::fflush(stdout);
+}
+
+Status Curve(const Flags& flags) {
+  TENON_ASSIGN_OR_RETURN(auto small, Load(flags.small));
+  TENON_ASSIGN_OR_RETURN(auto large, Load(flags.large));
+  std::unique_ptr<RouterScorer> scorer;
+  if (!flags.router.empty()) {
+    TENON_ASSIGN_OR_RETURN(RouterFile file, ReadRouterFile(flags.router));
+    TENON_ASSIGN_OR_RETURN(const KernelSet kernels, ResolveKernelSetFromEnvironment());
+    scorer = std::make_unique<RouterScorer>(std::move(file.net), kernels);
+  }
+  for (const std::string& text : flags.texts) {
+    TENON_ASSIGN_OR_RETURN(const auto documents, ReadDocuments(text));
+    const TextWindows windows = MakeWindows(*small, documents, 256, flags.tokens);
+    TENON_ASSIGN_OR_RETURN(
+        const RoutingTrace trace,
+        TraceModels(small->runner(), large->runner(), small->pool(), windows.windows, {}));
+    std::map<const char*, std::vector<double>> scores;
+    for (const TraceRow& row : trace.rows) {
+      scores["top1"].push_back(row.small.top1);
+      scores["margin"].push_back(row.small.margin);
+      scores["entropy"].push_back(row.small.entropy);
+    }
+    if (scorer != nullptr) {
+      scores["trained"].resize(trace.rows.size());
+      scorer->Score(trace.hidden.values, scores["trained"]);
+    }
+    for (const auto& [score, confidence] : scores) {
+      for (const int64_t hysteresis : {1, 3})
+        PrintCurve(flags, text, score, hysteresis, trace.rows, confidence);
+    }
+  }
+  return {};
+}
+
+// ---- speed ----
+
+struct Prompt {
+  std::string workload;
+  std::vector<int32_t> tokens;
+};
+
+// One way to answer: a large model and modules in front of it.
+struct Setting {
+  std::string name;
+  Model* large = nullptr;
+  std::unique_ptr<PlainEngine> plain;
+  std::unique_ptr<ModuleChain> chain;
+};
+
+struct Measured {
+  std::vector<double> seconds_per_token;  // of whole answers
+  std::vector<double> first_token_s;
+  std::vector<double> gaps;  // between two tokens
+  int64_t tokens = 0;
+  double agreement = 0.0;  // tokens that are the f16 large model's best
+  double nll = 0.0;        // of the answers, by the f16 large model
+};
+
+// How the answer looks to the reference: tokens that are its best, and its surprise.
+Status Judge(Model& reference, const Prompt& prompt, const std::vector<int32_t>& answer,
+             Measured& out) {
+  TraceWindow window;
+  window.tokens = prompt.tokens;
+  window.first = static_cast<int64_t>(prompt.tokens.size());
+  window.tokens.insert(window.tokens.end(), answer.begin(), answer.end());
+  TENON_ASSIGN_OR_RETURN(
+      const RoutingTrace trace,
+      TraceModels(reference.runner(), reference.runner(), reference.pool(), {&window, 1}, {}));
+  for (const TraceRow& row : trace.rows) {
+    out.agreement += row.large.best == row.truth ? 1.0 : 0.0;
+    out.nll -= row.large_truth_logprob;
+  }
+  return {};
+}
+
+Status RunOne(Setting& setting, const Prompt& prompt, int64_t answer, Model& reference,
+              Measured& out) {
+  setting.large->runner().kv().DropCached();
+  GenerationRequest request;
+  request.prompt = prompt.tokens;
+  request.sampling.temperature = 0.0F;
+  request.max_tokens = answer;
+  request.end_tokens = EndTokens::kIgnore;
+  request.steps = setting.chain.get();
+  std::vector<Clock::time_point> times;
+  const auto start = Clock::now();
+  TENON_ASSIGN_OR_RETURN(const GenerationResult result,
+                         Generate(*setting.large, request, [&](std::string_view) {
+                           times.push_back(Clock::now());
+                           return true;
+                         }));
+  const std::chrono::duration<double> all = Clock::now() - start;
+  out.seconds_per_token.push_back(all.count() / static_cast<double>(result.token_ids.size()));
+  out.first_token_s.push_back(result.first_token_s);
+  for (size_t i = 1; i < times.size(); ++i)
+    out.gaps.push_back(std::chrono::duration<double>(times[i] - times[i - 1]).count());
+  out.tokens += static_cast<int64_t>(result.token_ids.size());
+  return Judge(reference, prompt, result.token_ids, out);
+}
+
+double Quantile(std::vector<double> values, double q) {
+  if (values.empty())
+    return 0.0;
+  std::ranges::sort(values);
+  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+double Mean(const std::vector<double>& values) {
+  double sum = 0.0;
+  for (const double value : values)
+    sum += value;
+  return sum / static_cast<double>(std::max<size_t>(values.size(), 1));
+}
+
+Json GaugesOf(const Setting& setting) {
+  Json json;
+  for (const ModuleReport& report : setting.chain->Report()) {
+    Json& entry = json[report.info.name];
+    entry["proposed"] = report.stats.proposed;
+    entry["accepted"] = report.stats.accepted;
+    entry["integrity_checks"] = report.stats.integrity_checks;
+    entry["integrity_failures"] = report.stats.integrity_failures;
+    for (const Module::Gauge& gauge : report.gauges)
+      entry[gauge.name] = gauge.value;
+  }
+  return json;
+}
+
+void PrintMeasured(const Setting& setting, const std::string& workload, const Measured& m) {
+  const auto tokens = static_cast<double>(m.tokens);
+  const Json json = {{"kind", "speed"},
+                     {"workload", workload},
+                     {"setting", setting.name},
+                     {"tokens", m.tokens},
+                     {"tok_s", 1.0 / Mean(m.seconds_per_token)},
+                     {"first_token_s", Mean(m.first_token_s)},
+                     {"gap_p50_ms", 1e3 * Quantile(m.gaps, 0.5)},
+                     {"gap_p99_ms", 1e3 * Quantile(m.gaps, 0.99)},
+                     {"agreement", m.agreement / tokens},
+                     {"nll", m.nll / tokens},
+                     {"modules", GaugesOf(setting)}};
+  fmt::print("{}\n", json.dump());
+  std::fflush(stdout);
+}
+
+class Speed {
+ public:
+  explicit Speed(const Flags& flags) : flags_(flags) {}
+
+  Status Run() {
+    TENON_RETURN_IF_ERROR(LoadModels());
+    TENON_RETURN_IF_ERROR(MakeSettings());
+    for (const std::string& workload : flags_.workloads)
+      TENON_RETURN_IF_ERROR(RunWorkload(workload));
+    return {};
+  }
+
+ private:
+  Status LoadModels() {
+    TENON_ASSIGN_OR_RETURN(large_, Load(flags_.large));
+    TENON_ASSIGN_OR_RETURN(small_, Load(flags_.small));
+    if (!flags_.quantized.empty()) {
+      TENON_ASSIGN_OR_RETURN(quantized_, Load(flags_.quantized));
+    }
+    TENON_ASSIGN_OR_RETURN(small_fingerprint_, ModelFingerprint(small_->source()));
+    TENON_ASSIGN_OR_RETURN(large_fingerprint_, ModelFingerprint(large_->source()));
+    return {};
+  }
+
+  using Create = Result<std::unique_ptr<Module>> (*)(const ModuleContext&);
+
+  Status Add(const std::string& name, Model& large, Create create, const std::string& module,
+             const nlohmann::json& options) {
+    auto setting = std::make_unique<Setting>();
+    setting->name = name;
+    setting->large = &large;
+    setting->plain = std::make_unique<PlainEngine>(large.runner(), large.pool());
+    setting->chain = std::make_unique<ModuleChain>(*setting->plain, large.runner().vocab_size());
+    if (create != nullptr) {
+      Lender lender(*small_, small_->pool(), small_fingerprint_);
+      ModuleContext context;
+      context.name = module;
+      context.options = options;
+      context.target = &large.runner();
+      context.pool = &large.pool();
+      context.tokenizer = &large.tokenizer();
+      context.target_fingerprint = large_fingerprint_;  // the router's scores hold for both
+      context.models = &lender;
+      TENON_ASSIGN_OR_RETURN(auto made, create(context));
+      TENON_RETURN_IF_ERROR(setting->chain->Add(std::move(made)));
+    }
+    settings_.push_back(std::move(setting));
+    return {};
+  }
+
+  Status AddRouting(const std::string& prefix, Model& large) {
+    // Thresholds that route less and less; the last one is the default of the module.
+    const std::pair<double, int64_t> rules[] = {{0.5, 1}, {0.7, 1}, {0.85, 3}};
+    for (const auto& [threshold, hysteresis] : rules) {
+      nlohmann::json options = {
+          {"small", flags_.small}, {"threshold", threshold}, {"hysteresis", hysteresis}};
+      const std::string name = fmt::format("{}routing {} x{}", prefix, threshold, hysteresis);
+      TENON_RETURN_IF_ERROR(Add(name, large, CreateRouting, "routing", options));
+    }
+    if (flags_.router.empty())
+      return {};
+    const nlohmann::json trained = {
+        {"small", flags_.small}, {"router", flags_.router}, {"threshold", 0.7}, {"hysteresis", 1}};
+    return Add(prefix + "routing trained 0.7 x1", large, CreateRouting, "routing", trained);
+  }
+
+  Status MakeSettings() {
+    TENON_RETURN_IF_ERROR(Add("plain", *large_, nullptr, "", {}));
+    TENON_RETURN_IF_ERROR(
+        Add("ngram", *large_, CreateNgramModule, "ngram", nlohmann::json::object()));
+    TENON_RETURN_IF_ERROR(Add("draft_model", *large_, CreateDraftModelModule, "draft_model",
+                              {{"model", flags_.small}}));
+    TENON_RETURN_IF_ERROR(AddRouting("", *large_));
+    if (quantized_ == nullptr)
+      return {};
+    TENON_RETURN_IF_ERROR(Add("quantization", *quantized_, nullptr, "", {}));
+    return AddRouting("quantization + ", *quantized_);
+  }
+
+  Status RunWorkload(const std::string& argument) {
+    const size_t equals = argument.find('=');
+    if (equals == std::string::npos)
+      return InvalidArgument("expected NAME=FILE", "--workload");
+    const std::string name = argument.substr(0, equals);
+    TENON_ASSIGN_OR_RETURN(const auto documents, ReadDocuments(argument.substr(equals + 1)));
+    std::vector<Prompt> prompts;
+    for (const std::string& document : documents) {
+      if (static_cast<int64_t>(prompts.size()) < flags_.prompts)
+        prompts.push_back({name, large_->tokenizer().Encode(document, SpecialText::kPlain,
+                                                            AddSpecial::kModelDefault)});
+    }
+    std::vector<Measured> measured(settings_.size());
+    for (int64_t round = 0; round < flags_.rounds; ++round) {
+      for (const Prompt& prompt : prompts) {
+        for (size_t i = 0; i < settings_.size(); ++i)
+          TENON_RETURN_IF_ERROR(RunOne(*settings_[i], prompt, flags_.answer, *large_, measured[i]));
+      }
+    }
+    for (size_t i = 0; i < settings_.size(); ++i)
+      PrintMeasured(*settings_[i], name, measured[i]);
+    return {};
+  }
+
+  const Flags& flags_;
+  std::unique_ptr<Model> large_;
+  std::unique_ptr<Model> small_;
+  std::unique_ptr<Model> quantized_;
+  std::string small_fingerprint_;
+  std::string large_fingerprint_;
+  std::vector<std::unique_ptr<Setting>> settings_;
+};
+
+Status Fit(const Flags& flags) {
+  RouterFitOptions options;
+  options.small = flags.small;
+  options.large = flags.large;
+  options.texts = flags.texts;
+  options.out = flags.out;
+  options.tokens = flags.tokens;
+  RouterFitProgress progress;
+  progress.on_epoch = [](const EpochReport& epoch) {
+    fmt::print(stderr, "epoch {}: loss {:.4f}, held out {:.4f}, AUC {:.4f}\n", epoch.epoch,
+               epoch.train_loss, epoch.held_out_loss, epoch.held_out_auc);
+  };
+  TENON_ASSIGN_OR_RETURN(const Json report, FitRouter(options, progress));
+  fmt::print("{}\n", report.dump());
+  return {};
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Acceleration modules on real text", "modules_bench");
+  app.require_subcommand(1);
+  Flags flags;
+  std::vector<std::pair<CLI::App*, std::function<Status()>>> commands;
+  const auto add = [&](const char* name, std::function<Status()> run) {
+    CLI::App* sub = app.add_subcommand(name);
+    sub->add_option("LARGE", flags.large)->required();
+    sub->add_option("SMALL", flags.small)->required();
+    sub->add_option("--router", flags.router);
+    sub->add_option("--quantized", flags.quantized);
+    sub->add_option("--out", flags.out);
+    sub->add_option("--text", flags.texts);
+    sub->add_option("--workload", flags.workloads);
+    sub->add_option("--tokens", flags.tokens);
+    sub->add_option("--prompts", flags.prompts);
+    sub->add_option("--answer", flags.answer);
+    sub->add_option("--rounds", flags.rounds);
+    commands.emplace_back(sub, std::move(run));
+  };
+  add("fit", [&] { return Fit(flags); });
+  add("curve", [&] { return Curve(flags); });
+  add("speed", [&] { return Speed(flags).Run(); });
+  CLI11_PARSE(app, argc, argv);
+  for (const auto& [sub, run] : commands) {
+    if (!sub->parsed())
+      continue;
+    const Status status = run();
+    if (!status.ok())
+      fmt::print(stderr, "modules_bench: {}\n", status.error().ToString());
+    return status.ok() ? 0 : 1;
+  }
+  return 2;
+}
+
+}  // namespace
+}  // namespace tenon
+
+int main(int argc, char** argv) {
+  return tenon::Main(argc, argv);
+}

@@ -1,0 +1,44 @@
+// ModuleConfig: which acceleration modules run, and what watches over them: the parts of tenon.yaml
+// that begin with `modules:`, and the --module flags.
+//
+//   modules:                      # in this order within a stage
+//     ngram: { max_guesses: 8 }
+//     draft_model: { model: smollm2-135m-instruct }
+//   module_memory_quota: { ngram: 5%, draft_model: 50% }
+//   monitoring: { min_latency_saving: 15% }
+//
+// Threading: values.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tenon {
+
+struct ModuleConfig {
+  struct Entry {
+    std::string name;
+    nlohmann::json options;  // an object
+  };
+  std::vector<Entry> modules;
+  // As they stand; objects, empty where they are not given.
+  nlohmann::json memory_quota = nlohmann::json::object();
+  nlohmann::json monitoring = nlohmann::json::object();
+  nlohmann::json scheduling = nlohmann::json::object();
+};
+
+// Fails with kIo, or kInvalidArgument naming the file and line: text that is no YAML, keys that
+// nobody knows, keys that occur twice, more than 10,000 values or 16 levels.
+Result<ModuleConfig> ReadModuleConfig(const std::filesystem::path& path);
+// `where` names the text in errors.
+Result<ModuleConfig> ParseModuleConfig(std::string_view yaml, const std::string& where);
+
+// A flag: "name" or "name:option=value,option=value"; values as in YAML.
+Result<ModuleConfig::Entry> ParseModuleFlag(std::string_view flag);
+
+}  // namespace tenon

@@ -1,0 +1,127 @@
+// Modules on a running server. The small model of the routing is the large one again, so that every
+// answer must be the plain one, whoever decided its tokens and whatever is switched meanwhile.
+#include <fstream>
+
+#include "frontend/serving/served_modules.h"
+#include "serving/engine_fixture.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kTokens = 24;
+
+LoadOptions ServingLoad() {
+  LoadOptions options;
+  options.context_tokens = 2048;
+  options.batch_outputs = 32;
+  return options;
+}
+
+ModuleConfig RoutingConfig(double threshold) {
+  ModuleConfig config;
+  config.modules.push_back({"routing",
+                            {{"small", kSmolLm},
+                             {"threshold", threshold},
+                             {"hysteresis", 1},
+                             {"max_switches_per_s", 0},
+                             {"context_tokens", 2048},
+                             {"verify_every", 4}}});
+  return config;
+}
+
+class ModulesTest : public ::testing::Test {
+ protected:
+  void Start(Model& model, const ModuleConfig& config) {
+    auto served = ServedModules::Create(model, config);
+    ASSERT_TRUE(served.ok()) << served.error().ToString();
+    served_ = *std::move(served);
+    ServingOptions options;
+    options.batch_window = std::chrono::milliseconds(0);
+    auto engine = ServingEngine::Start(model, options, nullptr, &served_->steps());
+    ASSERT_TRUE(engine.ok()) << engine.error().ToString();
+    engine_ = *std::move(engine);
+    control_ = served_->Control(*engine_);
+  }
+
+  std::unique_ptr<ServedModules> served_;
+  std::unique_ptr<ServingEngine> engine_;
+  std::unique_ptr<ModuleControl> control_;
+};
+
+TEST_F(ModulesTest, RequestsGoOnWhateverIsSwitched) {
+  TENON_LOAD_OR_SKIP(model, kSmolLm, ServingLoad());
+  std::vector<ServingRequest> requests;
+  std::vector<std::vector<int32_t>> expected;
+  for (uint32_t i = 0; i < 4; ++i) {
+    requests.push_back(GreedyRequest(MadeUpTokens(10 + i * 9, i), kTokens));
+    expected.push_back(Reference(*model, requests.back()).token_ids);
+  }
+  Start(*model, RoutingConfig(0.5));
+  std::vector<Client> clients(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i)
+    ASSERT_TRUE(engine_->Submit(requests[i], clients[i].Sink()).ok());
+  clients[0].WaitForTokens(4);
+  EXPECT_TRUE(control_->Set("routing", Supervisor::Switch::kOff).ok());
+  clients[0].WaitForTokens(8);
+  EXPECT_TRUE(control_->Set("routing", Supervisor::Switch::kOn).ok());
+  clients[0].WaitForTokens(12);
+  const auto options = RoutingConfig(0.9).modules[0].options;
+  const Status reconfigured = control_->Reconfigure("routing", options);
+  EXPECT_TRUE(reconfigured.ok()) << reconfigured.error().ToString();
+  EXPECT_FALSE(control_->Reconfigure("routing", {{"small", "no-such-model"}}).ok());
+  for (size_t i = 0; i < clients.size(); ++i) {
+    const Outcome& outcome = clients[i].Wait();
+    EXPECT_TRUE(outcome.is_finished) << outcome.error.ToString();
+    EXPECT_EQ(outcome.tokens.at(0), expected[i]) << i;
+  }
+  const ManagerReport report = control_->report();
+  ASSERT_EQ(report.modules.size(), 1U);
+  EXPECT_EQ(report.modules[0].supervision.total_failures, 0U);
+  EXPECT_GE(report.decisions_made, 2U);
+}
+
+TEST_F(ModulesTest, AModuleAboveItsQuotaIsLeftOut) {
+  TENON_LOAD_OR_SKIP(model, kSmolLm, ServingLoad());
+  ModuleConfig config = RoutingConfig(0.5);
+  config.memory_quota = {{"routing", "0.01%"}};
+  Start(*model, config);
+  Client client;
+  ASSERT_TRUE(engine_->Submit(GreedyRequest(MadeUpTokens(10, 1), 3), client.Sink()).ok());
+  EXPECT_TRUE(client.Wait().is_finished);
+  EXPECT_TRUE(control_->report().modules.empty());
+}
+
+TEST_F(ModulesTest, TheConfigurationIsFollowed) {
+  TENON_LOAD_OR_SKIP(model, kSmolLm, ServingLoad());
+  ModuleConfig config;
+  config.modules.push_back({"ngram", nlohmann::json::object()});
+  Start(*model, config);
+  ModuleConfig next;
+  next.monitoring = {{"min_latency_saving", "30%"}, {"cool_down_s", 5}};
+  EXPECT_TRUE(ApplyModuleConfig(*control_, config, next).ok());
+  ManagerReport report = control_->report();
+  EXPECT_DOUBLE_EQ(report.rules.min_latency_saving, 0.3);
+  EXPECT_EQ(report.modules[0].supervision.state, SupervisionState::kOff);
+  EXPECT_TRUE(ApplyModuleConfig(*control_, next, config).ok());
+  report = control_->report();
+  EXPECT_EQ(report.modules[0].supervision.state, SupervisionState::kActive);
+  ModuleConfig wrong;
+  wrong.monitoring = {{"min_latency_savings", 0.3}};
+  EXPECT_EQ(ApplyModuleConfig(*control_, next, wrong).error().where,
+            "monitoring.min_latency_savings");
+}
+
+TEST(MonitoringTest, SharesAndQuotas) {
+  const auto rules = ReadMonitoring({{"min_latency_saving", "20%"}, {"p99_rollback", 0.5}}, {});
+  ASSERT_TRUE(rules.ok());
+  EXPECT_DOUBLE_EQ(rules->min_latency_saving, 0.2);
+  EXPECT_DOUBLE_EQ(rules->p99_rollback, 0.5);
+  const auto quotas =
+      ReadQuotas({{"routing", "15%"}, {"quantization", "60%"}, {"phase_splitting", "25%"}}, 1000);
+  ASSERT_TRUE(quotas.ok()) << quotas.error().ToString();
+  EXPECT_EQ(quotas->shares.size(), 3U);
+  EXPECT_FALSE(ReadQuotas({{"a", "70%"}, {"b", "40%"}}, 1000).ok());
+}
+
+}  // namespace
+}  // namespace tenon
