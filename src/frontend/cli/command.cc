@@ -1,11 +1,9 @@
 #include "frontend/cli/command.h"
 
-#include <array>
-
 namespace tenon {
 namespace {
 
-constexpr std::array<Command, 15> kCommands = {{
+constexpr Command kCommands[] = {
     {"run", "Generate once from a prompt", DefineRun},
     {"chat", "Talk with a model in the terminal", DefineChat},
     {"serve", "Serve a model over HTTP and WebSocket", DefineServe},
@@ -22,7 +20,7 @@ constexpr std::array<Command, 15> kCommands = {{
     {"modules", "Show and switch the acceleration modules of a server", DefineModules},
     {"train-router", "Fit the router between a small and a large model", DefineTrainRouter},
     {"doctor", "Show what this machine offers and which kernels would run", DefineDoctor},
-}};
+};
 
 }  // namespace
 
