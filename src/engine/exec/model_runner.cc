@@ -23,6 +23,17 @@ void Touch(std::span<std::byte> bytes, ThreadPool& pool) {
   });
 }
 
+// Rows of the table that token ids are looked up in; 0 without one.
+int64_t EmbeddedTokens(const Graph& graph) {
+  int64_t count = 0;
+  for (const Op& op : graph.ops()) {
+    const auto* embed = std::get_if<EmbedAttrs>(&op.attrs);
+    if (embed != nullptr && embed->only_row < 0 && graph.value(op.inputs[0]).name == "tokens")
+      count = graph.value(op.inputs[1]).shape.front().extent;
+  }
+  return count;
+}
+
 Status TooLarge(std::string_view field, size_t found, int64_t limit) {
   return InvalidArgument(fmt::format("{} in one step, the plan takes at most {}", found, limit),
                          std::string(field));
@@ -47,6 +58,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Prepare(Graph graph, const Wei
       WeightStore::Prepare(source, ExecutionPlan::WeightNames(runner->optimized_graph_), kernels,
                            options.passes.activations));
   TENON_RETURN_IF_ERROR(runner->PrepareKv());
+  runner->token_count_ = EmbeddedTokens(runner->optimized_graph_);
   TENON_ASSIGN_OR_RETURN(runner->plan_,
                          ExecutionPlan::Compile(runner->optimized_graph_, source, runner->weights_,
                                                 runner->kernels_, runner->options_.plan));
@@ -66,6 +78,7 @@ Status ModelRunner::PrepareKv() {
     if (attention == nullptr)
       continue;
     kv_config_.layers = std::max(kv_config_.layers, static_cast<int32_t>(attention->layer) + 1);
+    is_encoder_ = is_encoder_ || !attention->causal;
     const bool first = kv_config_.kv_heads == 0;
     if (!first &&
         (kv_config_.kv_heads != attention->kv_heads || kv_config_.head_dim != attention->head_dim))
@@ -137,9 +150,9 @@ Status ModelRunner::CheckBatch(const Batch& batch) const {
                                          batch.positions[i], reserved),
                              "positions");
     }
-    if (batch.tokens[i] < 0 || batch.tokens[i] >= vocab_size()) {
+    if (batch.tokens[i] < 0 || batch.tokens[i] >= token_count_) {
       return InvalidArgument(
-          fmt::format("token id {} is outside the vocabulary of {}", batch.tokens[i], vocab_size()),
+          fmt::format("token id {} is outside the vocabulary of {}", batch.tokens[i], token_count_),
           "tokens");
     }
   }

@@ -77,6 +77,11 @@ class ModelRunner {
   KvPool& kv() { return *kv_; }
   int64_t vocab_size() const { return plan_.logits().columns; }
   int64_t hidden_size() const { return plan_.hidden().columns; }
+  // Ids below this are tokens. The same as vocab_size() where the graph gives logits.
+  int64_t token_count() const { return token_count_; }
+  // The graph encodes texts: a sequence must be in one step as a whole, and its last row's result,
+  // in place of logits, is its vector.
+  bool is_encoder() const { return is_encoder_; }
   int64_t weight_bytes() const { return weights_.bytes(); }
 
  private:
@@ -102,6 +107,8 @@ class ModelRunner {
   Buffer workspace_;
   Buffer worker_scratch_;
   std::span<const float> hidden_;
+  int64_t token_count_ = 0;
+  bool is_encoder_ = false;
 };
 
 }  // namespace tenon

@@ -80,6 +80,8 @@ SequenceLoad EngineCore::LoadOf(const Choice& choice) const {
   const int64_t pending = choice.pending();
   if (IsHeld(choice))
     return {LoadKind::kHeld, pending};
+  if (runner_.is_encoder())
+    return {LoadKind::kWhole, pending};
   if (choice.request->NeedsScores())
     return {LoadKind::kScore, pending};
   return {pending == 1 ? LoadKind::kDecode : LoadKind::kPrefill, pending};
@@ -134,7 +136,7 @@ std::vector<Choice*> EngineCore::ReserveFor(const StepPlan& plan) {
 }
 
 void EngineCore::AddPart(Choice& choice, int64_t tokens) {
-  const bool wants_all = choice.request->NeedsScores();
+  const bool wants_all = choice.request->NeedsScores() && !runner_.is_encoder();
   const bool wants_last = tokens == choice.pending();
   const auto outputs = wants_all    ? BatchBuilder::Outputs::kAll
                        : wants_last ? BatchBuilder::Outputs::kLast

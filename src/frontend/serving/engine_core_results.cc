@@ -65,7 +65,8 @@ void EngineCore::TakeScores(const Part& part, std::span<const float> logits) {
     const bool has_end = request.scored + part.rows == request.prompt_tokens();
     ScorePrompt(part, has_end ? part.rows - 1 : part.rows, logits);
   }
-  request.scored += part.rows;
+  // An encoder gives one row for all of the text's tokens.
+  request.scored += runner_.is_encoder() ? part.tokens : part.rows;
   if (request.NeedsScores())
     return;
   if (request.is_embedding())
@@ -106,6 +107,7 @@ void EngineCore::TakeHidden(const Part& part) {
     for (size_t c = 0; c < size; ++c)
       request.hidden_sum[c] += static_cast<double>(row[c]);
   }
+  request.hidden_rows += part.rows;
 }
 
 // Everything known of this choice is computed: its next token comes from the part's last row, and
@@ -269,7 +271,7 @@ void EngineCore::TellEmbedding(ActiveRequest& request) {
   request.is_over = true;
   std::vector<float> mean;
   for (const double sum : request.hidden_sum)
-    mean.push_back(static_cast<float>(sum / static_cast<double>(request.prompt_tokens())));
+    mean.push_back(static_cast<float>(sum / static_cast<double>(request.hidden_rows)));
   if (observer_ != nullptr) {
     observer_->OnEnd(FinishReasonName(FinishReason::kStop), request.TimingsAt(Clock::now()),
                      request.prompt_tokens(), 0);
