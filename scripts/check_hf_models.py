@@ -20,6 +20,10 @@ BASE = {"vocab_size": 512, "hidden_size": 128, "intermediate_size": 192, "num_hi
         "eos_token_id": [2, 3], "pad_token_id": 0}
 
 
+RENAMED_IN_GPT2 = {"hidden_size": "n_embd", "intermediate_size": "n_inner", "num_hidden_layers": "n_layer",
+                   "num_attention_heads": "n_head", "max_position_embeddings": "n_positions"}
+
+
 def rope(kind, **more):
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0, **more}}
 
@@ -47,6 +51,25 @@ def cases():
         "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}}
     yield "granite", "Granite", {"embedding_multiplier": 6.0, "residual_multiplier": 0.3, "attention_multiplier": 0.1,
                                  "logits_scaling": 4.0}
+    experts = {"num_experts_per_tok": 3, "moe_intermediate_size": 64, "num_experts": 8}
+    yield "mixtral", "Mixtral", {"num_experts_per_tok": 2, "num_local_experts": 8, "sliding_window": None}
+    yield "qwen 2 moe", "Qwen2Moe", {**experts, "shared_expert_intermediate_size": 96}
+    yield "qwen 2 moe, dense layers", "Qwen2Moe", {**experts, "shared_expert_intermediate_size": 96,
+                                                   "decoder_sparse_step": 2, "mlp_only_layers": [3]}
+    yield "qwen 3 moe", "Qwen3Moe", {**experts, "norm_topk_prob": True, "head_dim": 32}
+    yield "olmoe", "Olmoe", {**experts, "num_key_value_heads": 8}
+    yield "gpt 2", "GPT2", {}
+    yield "gpt neox", "GPTNeoX", {}
+    yield "gpt neox, one after the other", "GPTNeoX", {"use_parallel_residual": False}
+    yield "opt", "OPT", {"ffn_dim": 192}
+    yield "bert", "Bert", {}
+    latent = {"q_lora_rank": 48, "kv_lora_rank": 64, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+              "num_key_value_heads": 8, "n_routed_experts": 16, "num_experts_per_tok": 3, "moe_intermediate_size": 64,
+              "n_shared_experts": 2, "first_k_dense_replace": 1, "n_group": 4, "topk_group": 2}
+    yield "deepseek 2", "DeepseekV2", {**latent, "topk_method": "group_limited_greedy"}
+    yield "deepseek 2 lite", "DeepseekV2", {**latent, "q_lora_rank": None, **rope(
+        "yarn", factor=8.0, original_max_position_embeddings=256, mscale=0.7, mscale_all_dim=0.7)}
+    yield "deepseek 3", "DeepseekV3", latent
 
 
 def make(name, changes):
@@ -55,7 +78,10 @@ def make(name, changes):
 
     torch.manual_seed(len(name))
     config_class = getattr(hf, f"{name}TextConfig" if name == "Gemma3" else f"{name}Config")
-    model = getattr(hf, f"{name}ForCausalLM")(config_class(**{**BASE, **changes}))
+    classes = {"GPT2": "GPT2LMHeadModel", "Bert": "BertModel"}
+    base = BASE if name != "GPT2" else {key: value for key, value in BASE.items() if key not in RENAMED_IN_GPT2} | {
+        new: BASE[old] for old, new in RENAMED_IN_GPT2.items()}
+    model = getattr(hf, classes.get(name, f"{name}ForCausalLM"))(config_class(**{**base, **changes}))
     # Norm weights start at one, or at zero, and biases at zero: nothing would show a mistake in them.
     for key, parameter in model.named_parameters():
         if parameter.dim() == 1:
@@ -75,6 +101,8 @@ def compare(driver, label, directory, model):
 
     vocabulary = model.config.get_text_config().vocab_size
     ids = np.random.default_rng(7).integers(0, vocabulary, POSITIONS).astype(np.int32)
+    if model.config.model_type == "bert":
+        return compare_encoder(driver, label, directory, model, ids[:500])
     done = subprocess.run([driver, directory], input=ids.tobytes(), capture_output=True)
     if done.returncode != 0:
         print(f"{label}: {done.stderr.decode()}")
@@ -87,6 +115,25 @@ def compare(driver, label, directory, model):
     worst = (expected - found).abs().max().item()
     failed = top1 < LEAST_TOP1 or not kl < MOST_KL
     print(f"{label}: top-1 {top1:.4f}, KL {kl:.2e}, largest error {worst:.1e} of {expected.std().item():.1f}"
+          f"{' FAILED' if failed else ''}")
+    return failed
+
+
+def compare_encoder(driver, label, directory, model, ids):
+    """The mean of the hidden states."""
+    import numpy as np
+    import torch
+
+    done = subprocess.run([driver, directory], input=ids.tobytes(), capture_output=True)
+    if done.returncode != 0:
+        print(f"{label}: {done.stderr.decode()}")
+        return True
+    found = torch.tensor(np.frombuffer(done.stdout, np.float32).copy()).double()
+    expected = model(torch.tensor(ids.astype(np.int64))[None]).last_hidden_state[0].mean(0).double()
+    cosine = torch.nn.functional.cosine_similarity(found, expected, dim=0).item()
+    worst = (expected - found).abs().max().item()
+    failed = cosine < 1 - 1e-6 or not worst < 1e-4
+    print(f"{label}: cosine {cosine:.8f}, largest error {worst:.1e} of {expected.std().item():.2f}"
           f"{' FAILED' if failed else ''}")
     return failed
 

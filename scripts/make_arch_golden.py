@@ -8,6 +8,7 @@ Needs numpy, torch 2.15.0 and transformers 5.24.0. tests/arch/tiny_model.h makes
 reads the same hyperparameters from the file's "set" lines. All "position" lines of a case are rows of
 logits after one forward pass over its tokens.
 """
+import re
 import sys
 
 import numpy as np
@@ -23,6 +24,10 @@ GEMMA = LLAMA | {"arch": "gemma3", "hidden": 96, "layers": 7, "head_dim": 32, "e
                  "theta": 1000000.0, "local_theta": 10000.0, "window": 16}
 PHI3 = LLAMA | {"arch": "phi3", "head_dim": 32, "hidden": 128, "partial": 0.5}
 EXPERTS = LLAMA | {"experts": 8, "used": 2, "expert_ffn": 32}
+PLAIN = {"hidden": 64, "layers": 2, "heads": 4, "kv_heads": 4, "head_dim": 16, "ffn": 96, "eps": 1e-5, "tied": 1, "context": 64}
+LATENT = {"hidden": 64, "layers": 3, "heads": 4, "query_rank": 24, "kv_rank": 32, "plain_dim": 16, "rotary_dim": 8,
+          "value_dim": 16, "ffn": 96, "eps": 1e-6, "theta": 10000.0, "tied": 0, "context": 512, "experts": 8, "used": 3,
+          "expert_ffn": 32, "shared": 2, "dense": 1}
 # "width": heads are scaled by 1/sqrt(width). 62 layers are Gemma 3 27B's, which scales by hidden/heads.
 CASES = {
     "llama": LLAMA,
@@ -51,6 +56,17 @@ CASES = {
     "qwen2moe": EXPERTS | {"arch": "qwen2moe", "used": 3, "shared_ffn": 48, "eps": 1e-6},
     "qwen3moe": EXPERTS | {"arch": "qwen3moe", "used": 4, "head_dim": 32, "eps": 1e-6, "normalized": 1},
     "olmoe": EXPERTS | {"arch": "olmoe", "used": 3, "expert_ffn": 96, "kv_heads": 4},
+    "gpt2": PLAIN | {"arch": "gpt2"},
+    "gptneox": PLAIN | {"arch": "gptneox", "partial": 0.25, "theta": 10000.0, "parallel": 1, "tied": 0, "head_dim": 32,
+                        "hidden": 128, "context": 512},
+    "gptneox_serial": PLAIN | {"arch": "gptneox", "partial": 1.0, "theta": 1000.0, "parallel": 0, "tied": 0},
+    "opt": PLAIN | {"arch": "opt"},
+    "bert": PLAIN | {"arch": "bert", "eps": 1e-12},
+    "deepseek2": LATENT | {"arch": "deepseek2", "groups": 4, "used_groups": 2, "scale": 1.5},
+    "deepseek2_lite": {k: v for k, v in LATENT.items() if k != "query_rank"} | {
+        "arch": "deepseek2", "scale": 1.0, "rope": "yarn", "factor": 4.0, "original": 256, "context": 1024, "beta_fast": 8.0,
+        "beta_slow": 2.0, "mscale": 0.8, "mscale_all_dim": 0.6},
+    "deepseek3": LATENT | {"arch": "deepseek3", "groups": 4, "used_groups": 2, "scale": 2.5},
     "gemma3_27b": GEMMA | {"width": 16, "hidden": 64, "layers": 62, "ffn": 64},
 }
 # transformers' names, and GGUF's without ".weight" and ".bias".
@@ -65,6 +81,27 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
 GEMMA_NAMES = {"post_attention_layernorm": "post_attention_norm",
                "pre_feedforward_layernorm": "ffn_norm",
                "post_feedforward_layernorm": "post_ffw_norm"}
+DEEPSEEK_NAMES = {"self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm",
+                  "self_attn.q_b_proj": "attn_q_b", "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa",
+                  "self_attn.kv_a_layernorm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b",
+                  "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp",
+                  "mlp.shared_experts.down_proj": "ffn_down_shexp"}
+PLAIN_NAMES = {
+    "gpt2": {"ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm",
+             "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down", "wte": "token_embd", "wpe": "position_embd",
+             "ln_f": "output_norm"},
+    "gptneox": {"input_layernorm": "attn_norm", "attention.query_key_value": "attn_qkv", "attention.dense": "attn_output",
+                "post_attention_layernorm": "ffn_norm", "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down",
+                "embed_in": "token_embd", "final_layer_norm": "output_norm", "embed_out": "output", "lm_head": "output"},
+    "opt": {"self_attn_layer_norm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+            "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_output", "final_layer_norm": "ffn_norm",
+            "fc1": "ffn_up", "fc2": "ffn_down", "decoder.embed_tokens": "token_embd",
+            "decoder.embed_positions": "position_embd", "decoder.final_layer_norm": "output_norm"},
+    "bert": {"attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
+             "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
+             "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm",
+             "embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
+             "embeddings.token_type_embeddings": "token_types", "embeddings.LayerNorm": "token_embd_norm"}}
 TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
@@ -88,10 +125,17 @@ def values(name, shape):
 
 def gguf_name(name, arch):
     stem, kind = name.rsplit(".", 1)
+    if arch in PLAIN_NAMES:
+        layer = re.search(r"(?:^|\.)(?:h|layers|layer)\.(\d+)\.(.*)", stem)
+        if layer:
+            return f"blk.{layer[1]}.{PLAIN_NAMES[arch][layer[2]]}.{kind}"
+        for root in ("transformer.", "gpt_neox.", "model."):
+            stem = stem.removeprefix(root)
+        return f"{PLAIN_NAMES[arch][stem]}.{kind}"
     if stem in TOP_NAMES:
         return f"{TOP_NAMES[stem]}.{kind}"
     _, _, layer, part = stem.split(".", 3)
-    table = NAMES | (GEMMA_NAMES if arch.startswith("gemma") else {})
+    table = NAMES | (GEMMA_NAMES if arch.startswith("gemma") else {}) | DEEPSEEK_NAMES
     return f"blk.{layer}.{table[part]}.{kind}"
 
 
@@ -111,7 +155,56 @@ def rope_parameters(case):
     return rope
 
 
+def build_plain(case):
+    arch = case["arch"]
+    if arch == "gpt2":
+        return hf.GPT2LMHeadModel(hf.GPT2Config(
+            vocab_size=VOCABULARY, n_embd=case["hidden"], n_layer=case["layers"], n_head=case["heads"],
+            n_inner=case["ffn"], n_positions=case["context"], layer_norm_epsilon=case["eps"],
+            attn_implementation="eager", bos_token_id=0, eos_token_id=0))
+    common = {"vocab_size": VOCABULARY, "hidden_size": case["hidden"], "num_hidden_layers": case["layers"],
+              "num_attention_heads": case["heads"], "max_position_embeddings": case["context"],
+              "attn_implementation": "eager"}
+    if arch == "opt":
+        return hf.OPTForCausalLM(hf.OPTConfig(**common, ffn_dim=case["ffn"], word_embed_proj_dim=case["hidden"]))
+    common |= {"intermediate_size": case["ffn"], "layer_norm_eps": case["eps"]}
+    if arch == "bert":
+        return hf.BertModel(hf.BertConfig(**common), add_pooling_layer=False)
+    return hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(
+        **common, use_parallel_residual=bool(case["parallel"]),
+        rope_parameters={"rope_type": "default", "rope_theta": case["theta"],
+                         "partial_rotary_factor": case["partial"]}))
+
+
+def build_deepseek(case):
+    rope = {"rope_type": case.get("rope", "default"), "rope_theta": case["theta"]}
+    if "rope" in case:
+        rope |= {"factor": case["factor"], "original_max_position_embeddings": case["original"],
+                 "beta_fast": case["beta_fast"], "beta_slow": case["beta_slow"], "mscale": case["mscale"],
+                 "mscale_all_dim": case["mscale_all_dim"]}
+    common = {"vocab_size": VOCABULARY, "hidden_size": case["hidden"], "intermediate_size": case["ffn"],
+              "num_hidden_layers": case["layers"], "num_attention_heads": case["heads"],
+              "num_key_value_heads": case["heads"], "rms_norm_eps": case["eps"],
+              "max_position_embeddings": case["context"], "rope_parameters": rope, "tie_word_embeddings": False,
+              "q_lora_rank": case.get("query_rank"), "kv_lora_rank": case["kv_rank"],
+              "qk_nope_head_dim": case["plain_dim"], "qk_rope_head_dim": case["rotary_dim"],
+              "v_head_dim": case["value_dim"], "n_routed_experts": case["experts"],
+              "num_experts_per_tok": case["used"], "moe_intermediate_size": case["expert_ffn"],
+              "n_shared_experts": case["shared"], "first_k_dense_replace": case["dense"],
+              "routed_scaling_factor": case["scale"], "n_group": case.get("groups"),
+              "topk_group": case.get("used_groups"), "attn_implementation": "eager",
+              "experts_implementation": "eager"}
+    if case["arch"] == "deepseek3":
+        return hf.DeepseekV3ForCausalLM(hf.DeepseekV3Config(**common))
+    method = "group_limited_greedy" if "groups" in case else "greedy"
+    return hf.DeepseekV2ForCausalLM(hf.DeepseekV2Config(**common, topk_method=method))
+
+
 def build(case):
+    if case["arch"] in PLAIN_NAMES:
+        return build_plain(case)
+    if case["arch"].startswith("deepseek"):
+        return build_deepseek(case)
     common = {"vocab_size": VOCABULARY, "hidden_size": case["hidden"],
               "num_hidden_layers": case["layers"], "num_attention_heads": case["heads"],
               "num_key_value_heads": case["kv_heads"], "head_dim": case["head_dim"],
@@ -182,18 +275,32 @@ def fill(model, case):
         if ".experts." in name:
             fill_experts(name, parameter, case)
             continue
-        made = values(gguf_name(name, case["arch"]), tuple(parameter.shape))
+        arch = case["arch"]
+        made_name = gguf_name(name, arch)
+        transposed = arch == "gpt2" and parameter.dim() == 2 and made_name.startswith("blk.")
+        made = values(made_name, tuple(parameter.shape)[::-1] if transposed else tuple(parameter.shape))
         # Gemma's norms multiply by 1 + weight, the others' by the weight.
-        if "norm" in name and not case["arch"].startswith("gemma"):
+        if "norm" in made_name and made_name.endswith("weight") and not arch.startswith("gemma"):
             made = made + 1
+        if transposed:
+            made = made.T
+        # GGUF has all queries, all keys, all values; transformers one head after the other.
+        if arch == "gptneox" and "attn_qkv" in made_name:
+            parts = made.reshape(3, case["heads"], case["head_dim"], -1)
+            made = parts.transpose(0, 1).reshape(parameter.shape)
         parameter.copy_(made)
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            buffer.copy_(values(f"blk.{name.split('.')[2]}.exp_probs_b.bias", tuple(buffer.shape)))
 
 
 def write(name, case):
     model = build(case).float().eval()
     fill(model, case)
     tokens = (hashes(name + " tokens", TOKENS) >> np.uint64(33)).astype(np.int64) % VOCABULARY
-    logits = model(torch.tensor(tokens)[None]).logits[0].numpy()
+    result = model(torch.tensor(tokens)[None])
+    # An encoder has no logits: its hidden states.
+    logits = (result.last_hidden_state if case["arch"] == "bert" else result.logits)[0].numpy()
     print("case", name)
     for key, value in (case | {"vocab": VOCABULARY}).items():
         print("set", key, value)

@@ -12,6 +12,18 @@ namespace tenon {
 // the hyperparameters say.
 Status SlicePhi3Tensors(const ModelConfig& config, ModelSource& source);
 
+// GPT-2 and GPT-NeoX keep query, key and value in "blk.N.attn_qkv", of equal sizes; the same for
+// that, weight and bias.
+Status SliceQkvTensors(const ModelConfig& config, ModelSource& source);
+
+// Matrices of layers that are stored as [columns, rows], of 2- or 4-byte values, become [rows,
+// columns] in memory.
+Status TransposeLayers(ModelSource& source);
+
+// Rows of "blk.N.attn_qkv", weight and bias, from query, key and value of one head after the other
+// to all queries, all keys, all values; in memory.
+Status RegroupHeads(const ModelConfig& config, ModelSource& source);
+
 // Experts that are tensors of their own, "blk.N.ffn_gate.E.weight", become one tensor in pieces,
 // "blk.N.ffn_gate_exps.weight" [experts, rows, columns], in every layer that has experts; so do
 // ffn_up and ffn_down. Layers that have the whole already stay as they are; no bytes move.

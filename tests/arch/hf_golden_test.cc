@@ -59,10 +59,12 @@ TEST(HfTypesTest, Bf16IsItsValues) {
 }
 
 constexpr const char* kCases[] = {
-    "llama",      "llama_bias_tied", "mistral_window", "llama_linear", "llama_llama3",
-    "llama_yarn", "qwen2",           "qwen2_yarn",     "qwen3",        "gemma2",
-    "gemma3",     "gemma3_27b",      "phi3",           "phi3_window",  "granite",
-    "mixtral",    "mixtral_window",  "qwen2moe",       "qwen3moe",     "olmoe"};
+    "llama",          "llama_bias_tied", "mistral_window", "llama_linear", "llama_llama3",
+    "llama_yarn",     "qwen2",           "qwen2_yarn",     "qwen3",        "gemma2",
+    "gemma3",         "gemma3_27b",      "phi3",           "phi3_window",  "granite",
+    "mixtral",        "mixtral_window",  "qwen2moe",       "qwen3moe",     "olmoe",
+    "gpt2",           "gptneox",         "gptneox_serial", "opt",          "deepseek2",
+    "deepseek2_lite", "deepseek3"};
 
 std::vector<HfCase> AllCases() {
   std::vector<HfCase> cases;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/half.h"
+#include "tiny_families.h"
 
 namespace tenon::testing {
 namespace {
@@ -53,6 +54,8 @@ std::string HfExpertName(const std::string& part, const std::string& arch) {
 }
 
 std::string HfName(const std::string& gguf, const std::string& arch) {
+  if (IsTinyPlain(arch) || IsTinyDeepseek(arch))
+    return TinyFamilyHfName(gguf, arch);
   const size_t dot = gguf.rfind('.');
   const std::string stem = gguf.substr(0, dot);
   const std::string kind = gguf.substr(dot);
@@ -192,6 +195,8 @@ void SetExperts(const TinyCase& tiny, json& config) {
 
 json ConfigOf(const TinyCase& tiny, TinyDirectoryOptions::Transformers version) {
   const std::string arch = tiny.Text("arch");
+  if (IsTinyPlain(arch) || IsTinyDeepseek(arch))
+    return TinyFamilyConfig(tiny);
   const bool mistral = arch == "llama" && tiny.Has("window");
   json config = {{"architectures", {mistral ? "MistralForCausalLM" : kArchitectures.at(arch)}}};
   const std::pair<const char*, const char*> sizes[] = {
@@ -231,6 +236,11 @@ void WriteText(const std::filesystem::path& path, const std::string& text) {
 }
 
 }  // namespace
+
+RawTensor ToRaw(const TinyCase& tiny, const TinyTensor& tensor) {
+  return {HfName(tensor.name, tiny.Text("arch")), "F32", tensor.shape,
+          ValuesAs("F32", tensor.values)};
+}
 
 std::string SafetensorsBytes(const std::vector<RawTensor>& tensors) {
   json header = json::object();

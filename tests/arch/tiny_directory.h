@@ -32,6 +32,8 @@ struct RawTensor {
   std::vector<int64_t> shape;
   std::string bytes;
 };
+// In F32, under transformers' name. `tensor` is one of TinyHfTensors.
+RawTensor ToRaw(const TinyCase& tiny, const TinyTensor& tensor);
 std::string SafetensorsBytes(const std::vector<RawTensor>& tensors);
 
 // A BPE tokenizer.json of `size` tokens without merges.

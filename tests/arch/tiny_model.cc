@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "quant/quantize.h"
+#include "tiny_families.h"
 
 namespace tenon::testing {
 namespace {
@@ -26,17 +27,6 @@ uint64_t HashName(std::string_view name) {
   for (const char c : name)
     hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3U;
   return hash;
-}
-
-// Multiples of 2^-11 in [-0.25, 0.25), plus `offset`: exact in float.
-std::vector<float> MadeValues(const std::string& name, int64_t count, float offset) {
-  std::vector<float> values;
-  const uint64_t seed = HashName(name);
-  for (uint64_t i = 0; i < static_cast<uint64_t>(count); ++i) {
-    const auto top = static_cast<int32_t>(SplitMix(seed + i) >> 54);
-    values.push_back(static_cast<float>(top - 512) / 2048.0F + offset);
-  }
-  return values;
 }
 
 // Rows of each head from (p, p + head_dim/2) to (2p, 2p + 1). values [heads * head_dim, columns]
@@ -214,7 +204,10 @@ void SetSizes(const TinyCase& tiny, const std::string& arch, GgufWriter& writer)
     if (tiny.Has(setting))
       writer.Set(arch + "." + key, static_cast<uint32_t>(tiny.Int(setting)));
   }
-  writer.Set(arch + ".attention.layer_norm_rms_epsilon", tiny.Float("eps"));
+  const std::string eps = IsTinyPlain(arch) ? "layer_norm_epsilon" : "layer_norm_rms_epsilon";
+  writer.Set(arch + ".attention." + eps, tiny.Float("eps"));
+  if (tiny.Has("parallel"))
+    writer.Set(arch + ".use_parallel_residual", tiny.Int("parallel") != 0);
   const std::pair<const char*, const char*> factors[] = {
       {"attn_logit_softcapping", "attention_cap"}, {"final_logit_softcapping", "final_cap"},
       {"embedding_scale", "embedding_multiplier"}, {"residual_scale", "residual_multiplier"},
@@ -227,7 +220,8 @@ void SetSizes(const TinyCase& tiny, const std::string& arch, GgufWriter& writer)
 }
 
 void SetRope(const TinyCase& tiny, const std::string& arch, GgufWriter& writer) {
-  writer.Set(arch + ".rope.freq_base", tiny.Float("theta"));
+  if (tiny.Has("theta"))
+    writer.Set(arch + ".rope.freq_base", tiny.Float("theta"));
   if (tiny.Has("partial")) {
     const float dims = tiny.Float("partial") * static_cast<float>(tiny.Int("head_dim"));
     writer.Set(arch + ".rope.dimension_count", static_cast<uint32_t>(dims));
@@ -266,6 +260,16 @@ void ReadLine(std::istringstream& words, std::vector<TinyCase>& cases) {
 
 }  // namespace
 
+std::vector<float> MadeValues(const std::string& name, int64_t count, float offset) {
+  std::vector<float> values;
+  const uint64_t seed = HashName(name);
+  for (uint64_t i = 0; i < static_cast<uint64_t>(count); ++i) {
+    const auto top = static_cast<int32_t>(SplitMix(seed + i) >> 54);
+    values.push_back(static_cast<float>(top - 512) / 2048.0F + offset);
+  }
+  return values;
+}
+
 std::vector<TinyCase> ReadTinyCases() {
   std::vector<TinyCase> cases;
   std::ifstream file("tests/data/arch_golden.txt");
@@ -286,7 +290,19 @@ TinyCase FindTinyCase(std::string_view name) {
 
 namespace {
 
+std::vector<TinyTensor> FamilyTensors(const TinyCase& tiny, TinyLayout layout) {
+  std::vector<TinyTensor> tensors =
+      IsTinyPlain(tiny.Text("arch")) ? TinyPlainTensors(tiny) : TinyDeepseekTensors(tiny);
+  for (TinyTensor& tensor : tensors) {
+    if (layout == TinyLayout::kHf)
+      ToHfLayout(tiny, tensor);
+  }
+  return tensors;
+}
+
 std::vector<TinyTensor> MadeTensors(const TinyCase& tiny, TinyLayout layout) {
+  if (IsTinyPlain(tiny.Text("arch")) || IsTinyDeepseek(tiny.Text("arch")))
+    return FamilyTensors(tiny, layout);
   TensorList list(tiny, layout);
   list.Matrix("token_embd.weight", tiny.Int("vocab"), tiny.Int("hidden"));
   for (int64_t layer = 0; layer < tiny.Int("layers"); ++layer)

@@ -48,6 +48,9 @@ std::vector<TinyTensor> TinyTensors(const TinyCase& tiny);
 // Gemma's norm weights without their 1, no tensor of scaling.
 std::vector<TinyTensor> TinyHfTensors(const TinyCase& tiny);
 
+// Multiples of 2^-11 in [-0.25, 0.25), plus `offset`: exact in float. From the tensor's name.
+std::vector<float> MadeValues(const std::string& name, int64_t count, float offset);
+
 // With each expert a tensor of its own, "blk.N.ffn_gate.E.weight", as old GGUF files and
 // directories have them.
 std::vector<TinyTensor> SplitExperts(const std::vector<TinyTensor>& tensors);

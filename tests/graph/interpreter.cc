@@ -26,6 +26,10 @@ double Gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
 }
 
+double GeluErf(double x) {
+  return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+}
+
 class Interpreter {
  public:
   Interpreter(const Graph& graph, const InterpreterOptions& options)
@@ -96,7 +100,10 @@ class Interpreter {
   void Eval(const Op& op, const AddAttrs&) { Zip(op, std::plus<>()); }
   void Eval(const Op& op, const MulAttrs&) { Zip(op, std::multiplies<>()); }
   void Eval(const Op& op, const SiluAttrs&) { Map(op, Silu); }
-  void Eval(const Op& op, const GeluAttrs&) { Map(op, Gelu); }
+  void Eval(const Op& op, const GeluAttrs& attrs) { Map(op, attrs.exact ? GeluErf : Gelu); }
+  void Eval(const Op& op, const ReluAttrs&) {
+    Map(op, [](double x) { return std::max(x, 0.0); });
+  }
   void Eval(const Op& op, const QuantizeAttrs&) { Map(op, std::identity()); }
   void Eval(const Op& op, const ScaleAttrs& attrs) {
     Map(op, [&](double x) { return x * static_cast<double>(attrs.factor); });
@@ -116,9 +123,25 @@ class Interpreter {
     return result;
   }
   void Eval(const Op& op, const EmbedAttrs& attrs) {
-    Out(op) = Gather(In(op, 1), In(op, 0), static_cast<double>(attrs.scale));
+    Matrix ids = In(op, 0);
+    for (double& id : ids.data)
+      id = attrs.only_row < 0 ? id + static_cast<double>(attrs.offset)
+                              : static_cast<double>(attrs.only_row);
+    Out(op) = Gather(In(op, 1), ids, static_cast<double>(attrs.scale));
   }
-  void Eval(const Op& op, const SelectRowsAttrs&) { Out(op) = Gather(In(op, 0), In(op, 1), 1.0); }
+  void Eval(const Op& op, const SelectRowsAttrs& attrs) {
+    Matrix rows = In(op, 0);
+    for (int64_t r = 0; attrs.pooling != 0 && r < rows.rows; ++r) {
+      for (int64_t c = 0; c < rows.columns; ++c) {
+        double sum = 0;
+        for (int64_t i = 0; i < rows.rows; ++i)
+          sum += In(op, 0).at(i, c);
+        rows.at(r, c) =
+            attrs.pooling == 2 ? In(op, 0).at(0, c) : sum / static_cast<double>(rows.rows);
+      }
+    }
+    Out(op) = Gather(rows, In(op, 1), 1.0);
+  }
 
   void Eval(const Op& op, const RmsNormAttrs& attrs) {
     const Matrix& x = In(op, 0);
@@ -239,7 +262,8 @@ class Interpreter {
     const int64_t begin =
         attrs.window == 0 ? 0 : std::max<int64_t>(0, query.token + 1 - attrs.window);
     double sum = 0;
-    for (int64_t key = begin; key <= query.token; ++key) {
+    const int64_t last = attrs.causal ? query.token : in.k.rows - 1;
+    for (int64_t key = begin; key <= last; ++key) {
       double score = 0;
       for (int64_t d = 0; d < dim; ++d)
         score += in.q.at(query.token, query.head * dim + d) * in.k.at(key, kv + d);
@@ -252,6 +276,53 @@ class Interpreter {
     }
     for (int64_t d = 0; d < dim; ++d)
       result.at(query.token, query.head * dim + d) /= sum;
+  }
+
+  void Eval(const Op& op, const LayerNormAttrs& attrs) {
+    Matrix result = In(op, 0);
+    const double columns = static_cast<double>(result.columns);
+    for (int64_t r = 0; r < result.rows; ++r) {
+      double mean = 0;
+      double squares = 0;
+      for (int64_t c = 0; c < result.columns; ++c)
+        mean += result.at(r, c) / columns;
+      for (int64_t c = 0; c < result.columns; ++c)
+        squares += (result.at(r, c) - mean) * (result.at(r, c) - mean);
+      const double deviation = std::sqrt(squares / columns + static_cast<double>(attrs.eps));
+      for (int64_t c = 0; c < result.columns; ++c)
+        result.at(r, c) =
+            (result.at(r, c) - mean) / deviation * In(op, 1).at(0, c) + In(op, 2).at(0, c);
+    }
+    Out(op) = std::move(result);
+  }
+
+  void Eval(const Op& op, const SliceHeadsAttrs& attrs) {
+    const Matrix& x = In(op, 0);
+    Matrix result = Zeros(x.rows, attrs.heads * attrs.count);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t c = 0; c < result.columns; ++c)
+        result.at(r, c) =
+            x.at(r, c / attrs.count * (x.columns / attrs.heads) + attrs.begin + c % attrs.count);
+    }
+    Out(op) = std::move(result);
+  }
+
+  void Eval(const Op& op, const JoinHeadsAttrs& attrs) {
+    const Matrix& a = In(op, 0);
+    const Matrix b = op.inputs.size() > 1 ? In(op, 1) : Zeros(a.rows, 0);
+    const int64_t first = a.columns / attrs.heads;
+    const int64_t second = attrs.shared ? b.columns : b.columns / attrs.heads;
+    const int64_t width = first + second + attrs.zeros;
+    Matrix result = Zeros(a.rows, attrs.heads * width);
+    for (int64_t r = 0; r < a.rows; ++r) {
+      for (int64_t head = 0; head < attrs.heads; ++head) {
+        for (int64_t c = 0; c < first; ++c)
+          result.at(r, head * width + c) = a.at(r, head * first + c);
+        for (int64_t c = 0; c < second; ++c)
+          result.at(r, head * width + first + c) = b.at(r, (attrs.shared ? 0 : head * second) + c);
+      }
+    }
+    Out(op) = std::move(result);
   }
 
   // Indices of the `count` largest of `values`, the first of equals.

@@ -151,7 +151,8 @@ TEST(HfModel, WrongFieldsAreNamed) {
       {{{"tie_word_embeddings", "yes"}}, "tie_word_embeddings: a string found"},
       {{{"tie_word_embeddings", false}}, "lm_head.weight"},
       {{{"attention_bias", true}}, "bias"},
-      {{{"quantization_config", {{"quant_method", "gptq"}}}}, "weights quantized by 'gptq'"},
+      {{{"quantization_config", {{"quant_method", "bitsandbytes"}}}},
+       "weights quantized by 'bitsandbytes'"},
       {{{"eos_token_id", 6}}, "eos_token_id: 6 found, a token id below 6"},
       {{{"eos_token_id", {1, "x"}}}, "eos_token_id[1]"},
   };

@@ -24,6 +24,17 @@ void Touch(std::span<std::byte> bytes, ThreadPool& pool) {
   });
 }
 
+// Rows of the table that token ids are looked up in; 0 without one.
+int64_t EmbeddedTokens(const Graph& graph) {
+  int64_t count = 0;
+  for (const Op& op : graph.ops()) {
+    const auto* embed = std::get_if<EmbedAttrs>(&op.attrs);
+    if (embed != nullptr && embed->only_row < 0 && graph.value(op.inputs[0]).name == "tokens")
+      count = graph.value(op.inputs[1]).shape.front().extent;
+  }
+  return count;
+}
+
 Status TooLarge(std::string_view field, size_t found, int64_t limit) {
   return InvalidArgument(fmt::format("{} in one step, the plan takes at most {}", found, limit),
                          std::string(field));
@@ -48,6 +59,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Prepare(Graph graph, const Wei
       WeightStore::Prepare(source, ExecutionPlan::WeightNames(runner->optimized_graph_), kernels,
                            options.passes.activations, options.rounding));
   TENON_RETURN_IF_ERROR(runner->PrepareKv());
+  runner->token_count_ = EmbeddedTokens(runner->optimized_graph_);
   TENON_ASSIGN_OR_RETURN(runner->plan_,
                          ExecutionPlan::Compile(runner->optimized_graph_, source, runner->weights_,
                                                 runner->kernels_, runner->options_.plan));
@@ -69,12 +81,11 @@ Status ModelRunner::PrepareKv() {
   // A slice of a model may have no attention; the pool then holds next to nothing.
   bool has_attention = false;
   for (const Op& op : optimized_graph_.ops()) {
-    if (std::holds_alternative<EmbedAttrs>(op.attrs))
-      token_limit_ = optimized_graph_.value(op.inputs[1]).shape.front().extent;
     const auto* attention = std::get_if<AttentionAttrs>(&op.attrs);
     if (attention == nullptr)
       continue;
     kv_config_.layers = std::max(kv_config_.layers, static_cast<int32_t>(attention->layer) + 1);
+    is_encoder_ = is_encoder_ || !attention->causal;
     const bool first = !std::exchange(has_attention, true);
     if (!first &&
         (kv_config_.kv_heads != attention->kv_heads || kv_config_.head_dim != attention->head_dim))
@@ -155,7 +166,6 @@ Status ModelRunner::CheckBatch(const Batch& batch) const {
     return TooLarge("output_rows", batch.output_rows.size(), options_.plan.max_outputs);
   if (batch.positions.size() != tokens || batch.sequences.size() != tokens)
     return InvalidArgument("tokens, positions and sequences have different lengths", "batch");
-  const int64_t token_limit = token_limit_ > 0 ? token_limit_ : vocab_size();
   for (size_t i = 0; i < tokens; ++i) {
     const auto sequence = static_cast<size_t>(batch.sequences[i]);
     if (batch.sequences[i] < 0 || sequence >= batch.block_tables.size())
@@ -167,9 +177,9 @@ Status ModelRunner::CheckBatch(const Batch& batch) const {
                                          batch.positions[i], reserved),
                              "positions");
     }
-    if (batch.tokens[i] < 0 || batch.tokens[i] >= token_limit) {
+    if (batch.tokens[i] < 0 || batch.tokens[i] >= token_count_) {
       return InvalidArgument(
-          fmt::format("token id {} is outside the vocabulary of {}", batch.tokens[i], token_limit),
+          fmt::format("token id {} is outside the vocabulary of {}", batch.tokens[i], token_count_),
           "tokens");
     }
   }

@@ -87,6 +87,11 @@ class ModelRunner {
   KvPool& kv() { return options_.shared_kv != nullptr ? *options_.shared_kv : *kv_; }
   int64_t vocab_size() const { return plan_.logits().columns; }
   int64_t hidden_size() const { return plan_.hidden().columns; }
+  // Ids below this are tokens. The same as vocab_size() where the graph gives logits.
+  int64_t token_count() const { return token_count_; }
+  // The graph encodes texts: a sequence must be in one step as a whole, and its last row's result,
+  // in place of logits, is its vector.
+  bool is_encoder() const { return is_encoder_; }
   int64_t weight_bytes() const { return weights_.bytes(); }
 
  private:
@@ -114,9 +119,10 @@ class ModelRunner {
   Buffer workspace_;
   Buffer worker_scratch_;
   std::span<const float> hidden_;
-  int64_t token_limit_ = 0;  // ids below it have an embedding; 0: the graph embeds none
   size_t step_tokens_ = 0;   // N of the last step
   size_t step_outputs_ = 0;  // R of the last step
+  int64_t token_count_ = 0;
+  bool is_encoder_ = false;
 };
 
 }  // namespace tenon

@@ -30,6 +30,11 @@ void AddExpertNames(const Graph& graph, const Op& op, const ExpertsAttrs& attrs,
     names.stacks.push_back({graph.value(op.inputs[input]).weight->tensor, attrs.experts});
 }
 
+void AddLayerNormNames(const Graph& graph, const Op& op, WeightStore::Names& names) {
+  AddName(graph, op, 1, names.vectors);
+  AddName(graph, op, 2, names.vectors);
+}
+
 }  // namespace
 
 WeightStore::Names ExecutionPlan::WeightNames(const Graph& graph) {
@@ -42,6 +47,8 @@ WeightStore::Names ExecutionPlan::WeightNames(const Graph& graph) {
     else if (std::holds_alternative<RmsNormAttrs>(op.attrs) ||
              std::holds_alternative<RouteAttrs>(op.attrs))
       AddName(graph, op, 1, names.vectors);
+    else if (std::holds_alternative<LayerNormAttrs>(op.attrs))
+      AddLayerNormNames(graph, op, names);
     else if (std::holds_alternative<RopeAttrs>(op.attrs))
       AddName(graph, op, 2, names.vectors);
     else if (std::holds_alternative<AttentionAttrs>(op.attrs))

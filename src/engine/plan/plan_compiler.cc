@@ -9,11 +9,18 @@
 #include "engine/exec/steps/attention_step.h"
 #include "engine/exec/steps/embed_step.h"
 #include "engine/exec/steps/experts_step.h"
+#include "engine/exec/steps/head_steps.h"
 #include "engine/exec/steps/linear_step.h"
 #include "engine/exec/steps/route_step.h"
 #include "engine/exec/steps/row_steps.h"
 
 namespace tenon {
+namespace {
+
+// The graph input that embeds positions instead of tokens.
+constexpr std::string_view kPositionsName = "positions";
+
+}  // namespace
 
 // Slices of a weight are for ranks and experts, which have no store yet; and one linear's input has
 // one form, so its weights must all be quantized or all be float.
@@ -99,7 +106,9 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const EmbedAttrs& att
   TENON_ASSIGN_OR_RETURN(const WeightView view, in_.source.Find(args.table));
   args.dtype = view.dtype;
   args.vocab = view.rows;
-  args.scale = attrs.scale;
+  args.attrs = attrs;
+  args.ids = in_.graph.value(op.inputs[0]).name == kPositionsName ? EmbedIds::kPositions
+                                                                  : EmbedIds::kTokens;
   args.scale_row = in_.kernels.scale;
   args.out = Output(op, 0);
   return std::unique_ptr<PlanStep>(std::make_unique<EmbedStep>(op.name, std::move(args)));
@@ -175,8 +184,8 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const SiluAttrs& /*at
   return LowerUnary(op, in_.kernels.silu);
 }
 
-PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const GeluAttrs& /*attrs*/) {
-  return LowerUnary(op, in_.kernels.gelu);
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const GeluAttrs& attrs) {
+  return LowerUnary(op, attrs.exact ? GeluErfRow : in_.kernels.gelu);
 }
 
 PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const SoftcapAttrs& attrs) {
@@ -221,8 +230,8 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const AttentionAttrs&
   return std::unique_ptr<PlanStep>(std::make_unique<AttentionStep>(op.name, args));
 }
 
-PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const SelectRowsAttrs& /*attrs*/) {
-  const SelectRowsStep::Args args{Input(op, 0), Output(op, 0)};
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const SelectRowsAttrs& attrs) {
+  const SelectRowsStep::Args args{attrs, Input(op, 0), Output(op, 0)};
   return std::unique_ptr<PlanStep>(std::make_unique<SelectRowsStep>(op.name, args));
 }
 
@@ -251,6 +260,32 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const ExpertsAttrs& a
 PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const GateRowsAttrs& /*attrs*/) {
   const GateRowsStep::Args args{in_.kernels.scale, Input(op, 0), Input(op, 1), Output(op, 0)};
   return std::unique_ptr<PlanStep>(std::make_unique<GateRowsStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const LayerNormAttrs& attrs) {
+  LayerNormStep::Args args;
+  args.weight = Vector(op, 1).data();
+  args.bias = Vector(op, 2).data();
+  args.eps = attrs.eps;
+  args.x = Input(op, 0);
+  args.out = Output(op, 0);
+  args.quantize = QuantizerFor(args.out);
+  return std::unique_ptr<PlanStep>(std::make_unique<LayerNormStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const ReluAttrs& /*attrs*/) {
+  return LowerUnary(op, ReluRow);
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const SliceHeadsAttrs& attrs) {
+  const SliceHeadsStep::Args args{attrs, Input(op, 0), Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<SliceHeadsStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const JoinHeadsAttrs& attrs) {
+  const Operand second = op.inputs.size() > 1 ? Input(op, 1) : Operand();
+  const JoinHeadsStep::Args args{attrs, Input(op, 0), second, Output(op, 0)};
+  return std::unique_ptr<PlanStep>(std::make_unique<JoinHeadsStep>(op.name, args));
 }
 
 }  // namespace tenon

@@ -43,6 +43,10 @@ class PlanCompiler {
   StepResult Lower(const Op& op, const RouteAttrs& attrs);
   StepResult Lower(const Op& op, const ExpertsAttrs& attrs);
   StepResult Lower(const Op& op, const GateRowsAttrs& attrs);
+  StepResult Lower(const Op& op, const LayerNormAttrs& attrs);
+  StepResult Lower(const Op& op, const ReluAttrs& attrs);
+  StepResult Lower(const Op& op, const SliceHeadsAttrs& attrs);
+  StepResult Lower(const Op& op, const JoinHeadsAttrs& attrs);
 
   StepResult LowerBinary(const Op& op, BinaryFn function) const;
   StepResult LowerUnary(const Op& op, UnaryFn function) const;

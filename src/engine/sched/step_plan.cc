@@ -25,6 +25,9 @@ class StepFiller {
     for (size_t i = 0; i < loads.size() && tokens_left_ > 0; ++i) {
       if (loads[i].kind == LoadKind::kPrefill || loads[i].kind == LoadKind::kScore)
         AddChunk(i, loads[i]);
+      else if (loads[i].kind == LoadKind::kWhole && loads[i].pending <= tokens_left_ &&
+               rows_left_ > 0)
+        Add(i, loads[i].pending, 1);
     }
   }
 

@@ -17,6 +17,7 @@ enum class LoadKind : uint8_t {
   kDecode,   // one pending token, whose logits are waited for
   kPrefill,  // pending tokens; logits for the last one
   kScore,    // pending tokens; an output row for each
+  kWhole,    // pending tokens, all of them in one step; an output row for the last one
   kHeld,     // nothing in this step: another sequence is computing what it can reuse
 };
 

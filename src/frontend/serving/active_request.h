@@ -51,6 +51,7 @@ struct ActiveRequest {
   int64_t scored = 0;
   std::vector<SampledToken> prompt_logprobs;
   std::vector<double> hidden_sum;  // [hidden]
+  int64_t hidden_rows = 0;         // that are in hidden_sum
 
   bool is_embedding() const { return embedding_sink != nullptr; }
   int64_t prompt_tokens() const { return static_cast<int64_t>(prompt.size()); }

@@ -86,6 +86,8 @@ SchedTime EngineCore::RunOnce() {
 SequenceLoad EngineCore::LoadOf(Choice& choice) {
   if (IsHeld(choice))
     return {LoadKind::kHeld, choice.pending()};
+  if (runner_.is_encoder())
+    return {LoadKind::kWhole, choice.pending()};
   Part part;
   SequenceTask task = TaskOf(choice, part);
   choice.work = steps_.Pending(task);

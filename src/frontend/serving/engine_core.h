@@ -95,7 +95,7 @@ class EngineCore {
   // engine_core_results.cc: what came of it.
   void TakeResults();
   void TakeRows(ActiveRequest& request, int64_t count, std::span<const float> rows);
-  void TakeHidden(ActiveRequest& request, int64_t count, std::span<const float> hidden);
+  void TakeHidden(ActiveRequest& request, std::span<const float> hidden);
   void ScorePrompt(ActiveRequest& request, int64_t count, std::span<const float> logits);
   void TellScored(ActiveRequest& request);
   void CollectDecisions(const Part& part, SequenceTask& task);

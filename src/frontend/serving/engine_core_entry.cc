@@ -148,6 +148,7 @@ void EngineCore::Preempt(size_t running_index) {
     choice->request->scored = 0;
     choice->request->prompt_logprobs.clear();
     choice->request->hidden_sum.clear();
+    choice->request->hidden_rows = 0;
   }
   choice->entry = Entry::kAgain;
   waiting_.push_back(std::move(choice));

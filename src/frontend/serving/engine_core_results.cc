@@ -57,7 +57,7 @@ void EngineCore::TakeResults() {
 // The output rows of `count` more of the prompt's tokens.
 void EngineCore::TakeRows(ActiveRequest& request, int64_t count, std::span<const float> rows) {
   if (request.is_embedding()) {
-    TakeHidden(request, count, rows);
+    TakeHidden(request, rows);
   } else {
     // The last row is for the first token of the answer.
     const bool has_end = request.scored + count == request.prompt_tokens();
@@ -94,14 +94,17 @@ void EngineCore::ScorePrompt(ActiveRequest& request, int64_t count, std::span<co
   });
 }
 
-void EngineCore::TakeHidden(ActiveRequest& request, int64_t count, std::span<const float> hidden) {
+// An encoder gives one row for all of the text's tokens.
+void EngineCore::TakeHidden(ActiveRequest& request, std::span<const float> hidden) {
   const auto size = static_cast<size_t>(runner_.hidden_size());
+  const auto count = static_cast<int64_t>(hidden.size() / size);
   request.hidden_sum.resize(size, 0.0);
   for (int64_t i = 0; i < count; ++i) {
     const auto row = hidden.subspan(static_cast<size_t>(i) * size, size);
     for (size_t c = 0; c < size; ++c)
       request.hidden_sum[c] += static_cast<double>(row[c]);
   }
+  request.hidden_rows += count;
 }
 
 // What was decided for this choice and, with the prompt's last token, for those that fork from it.
@@ -255,7 +258,7 @@ void EngineCore::TellEmbedding(ActiveRequest& request) {
   request.is_over = true;
   std::vector<float> mean;
   for (const double sum : request.hidden_sum)
-    mean.push_back(static_cast<float>(sum / static_cast<double>(request.prompt_tokens())));
+    mean.push_back(static_cast<float>(sum / static_cast<double>(request.hidden_rows)));
   if (observer_ != nullptr) {
     observer_->OnEnd(FinishReasonName(FinishReason::kStop), request.TimingsAt(Clock::now()),
                      request.prompt_tokens(), 0);

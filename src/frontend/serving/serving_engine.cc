@@ -99,6 +99,7 @@ class ThreadedEngine : public ServingEngine {
   void Deliver(Mail& mail);
   void Publish();
   Status AddVoices(const ServingRequest& request, ActiveRequest& active);
+  Status CheckWhole(std::span<const int32_t> tokens) const;
   Status CheckRequest(const ServingRequest& request) const;
   Result<RequestId> Post(std::unique_ptr<ActiveRequest> request);
 
@@ -210,6 +211,8 @@ void ThreadedEngine::Publish() {
 // ---- On any thread ----
 
 Status ThreadedEngine::CheckRequest(const ServingRequest& request) const {
+  if (model_.runner().is_encoder())
+    return Unsupported("the model makes vectors of texts; it does not generate");
   TENON_RETURN_IF_ERROR(CheckPrompt(model_, request.prompt));
   if (request.choices < 1 || request.choices > options_.max_batch) {
     return InvalidArgument(
@@ -249,11 +252,21 @@ Result<RequestId> ThreadedEngine::Submit(ServingRequest request, EventSink sink)
   return Post(std::move(active));
 }
 
+// An encoder's text must fit one step and the positions that the model has learned.
+Status ThreadedEngine::CheckWhole(std::span<const int32_t> tokens) const {
+  const int64_t most = std::min(options_.token_budget, model_.source().config.context_length);
+  if (!model_.runner().is_encoder() || static_cast<int64_t>(tokens.size()) <= most)
+    return {};
+  return InvalidArgument(
+      fmt::format("{} tokens, a text of at most {} expected", tokens.size(), most), "input");
+}
+
 Result<RequestId> ThreadedEngine::SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) {
   if (model_.runner().hidden_size() == 0)
     return Unsupported("the model's graph does not give its hidden states");
   TENON_RETURN_IF_ERROR(CheckPrompt(model_, tokens));
-  const auto vocab = model_.runner().vocab_size();
+  TENON_RETURN_IF_ERROR(CheckWhole(tokens));
+  const auto vocab = model_.runner().token_count();
   for (const int32_t token : tokens) {
     if (token < 0 || token >= vocab) {
       return InvalidArgument(fmt::format("found token {}, expected 0 to {}", token, vocab - 1),

@@ -100,6 +100,8 @@ bool Generator::Take(SampledToken sampled) {
 }
 
 Result<GenerationResult> Generator::Run() {
+  if (model_.runner().is_encoder())
+    return Unsupported("the model makes vectors of texts; it does not generate");
   result_.prompt_tokens = static_cast<int64_t>(request_.prompt.size());
   result_.finish_reason = FinishReason::kLength;
   const auto start = Clock::now();

@@ -124,6 +124,8 @@ class Scorer {
 };
 
 Status Scorer::Prepare(std::string_view text) {
+  if (model_.runner().is_encoder())
+    return Unsupported("the model makes vectors of texts; it has no next token's probability");
   tokens_ = model_.tokenizer().Encode(text, SpecialText::kPlain, AddSpecial::kModelDefault);
   const int64_t available = static_cast<int64_t>(tokens_.size()) / options_.context;
   chunks_ = options_.max_chunks < 0 ? available : std::min(available, options_.max_chunks);

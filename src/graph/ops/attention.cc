@@ -1,5 +1,5 @@
-// attention: causal attention of each token over its sequence's KV cache (arXiv 1706.03762),
-// grouped queries (arXiv 2305.13245), optional window, score cap and fused rotation.
+// attention: of each token over its sequence's KV cache up to itself, or over all of it (arXiv
+// 1706.03762), grouped queries (arXiv 2305.13245), optional window, score cap and fused rotation.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,6 +29,8 @@ Status CheckCounts(const ShapeRules& rules, const AttentionAttrs& attrs) {
     return rules.AttrError("layer", attrs.layer, "at least 0");
   if (attrs.window < 0)
     return rules.AttrError("window", attrs.window, "at least 0");
+  if (!attrs.causal && attrs.window > 0)
+    return rules.AttrError("window", attrs.window, "0 where attention is not causal");
   return {};
 }
 
@@ -88,6 +90,7 @@ std::vector<AttrField> Fields(OpAttrs& any) {
       {"scale", &attrs.scale},
       {"softcap", &attrs.softcap, FieldShown::kWhenChanged},
       {"window", &attrs.window, FieldShown::kWhenChanged},
+      {"causal", &attrs.causal, FieldShown::kWhenChanged},
       {"fused_rope", &attrs.fused_rope, FieldShown::kWhenChanged},
   };
   AppendRopeFields(attrs.rope, fields);

@@ -2,8 +2,8 @@
 // of each struct gives inputs -> outputs. N is the number of tokens; weights are [rows, columns].
 //
 // An output whose dtype is kActI8 instead of F32 holds the same result, quantized
-// (hal/kernel_set.h); rms_norm without a residual, linear with a gated epilogue, and attention
-// whose heads / kv_heads * head_dim is a multiple of 16 may have one.
+// (hal/kernel_set.h); rms_norm without a residual, layer_norm, linear with a gated epilogue, and
+// attention whose heads / kv_heads * head_dim is a multiple of 16 may have one.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,12 @@
 
 namespace tenon {
 
-// tokens I32 [N], table [V, D] -> [N, D]: rows of the table, times scale.
+// ids I32 [N], table [V, D] -> [N, D]: rows ids + offset of the table, times scale; or row
+// `only_row`, when not negative, for every id. The ids are the input "tokens", or "positions".
 struct EmbedAttrs {
   float scale = 1.0F;
+  int64_t offset = 0;
+  int64_t only_row = -1;
   bool operator==(const EmbedAttrs&) const = default;
 };
 
@@ -27,6 +30,29 @@ struct RmsNormAttrs {
   int64_t group = 0;
   bool add_residual = false;
   bool operator==(const RmsNormAttrs&) const = default;
+};
+
+// x [N, D], weight and bias F32 [D] -> [N, D]: (x - mean) / sqrt(variance + eps) * weight + bias.
+struct LayerNormAttrs {
+  float eps = 1e-5F;
+  bool operator==(const LayerNormAttrs&) const = default;
+};
+
+// x [N, heads * D] -> [N, heads * count]: columns begin .. begin + count - 1 of every head.
+struct SliceHeadsAttrs {
+  int64_t heads = 1;
+  int64_t begin = 0;
+  int64_t count = 0;
+  bool operator==(const SliceHeadsAttrs&) const = default;
+};
+
+// a [N, heads * A] (, b [N, heads * B], or [N, B] when it is shared) -> [N, heads * (A + B +
+// zeros)]: each head's columns of a, then those of b, then zeros.
+struct JoinHeadsAttrs {
+  int64_t heads = 1;
+  bool shared = false;
+  int64_t zeros = 0;
+  bool operator==(const JoinHeadsAttrs&) const = default;
 };
 
 enum class Epilogue : uint8_t {
@@ -65,9 +91,14 @@ struct ScaleAttrs {
 struct SiluAttrs {
   bool operator==(const SiluAttrs&) const = default;
 };
-// The tanh form.
+// The tanh form, or the exact one: 0.5 x (1 + erf(x / sqrt(2))).
 struct GeluAttrs {
+  bool exact = false;
   bool operator==(const GeluAttrs&) const = default;
+};
+// max(x, 0).
+struct ReluAttrs {
+  bool operator==(const ReluAttrs&) const = default;
 };
 // cap * tanh(x / cap).
 struct SoftcapAttrs {
@@ -115,11 +146,16 @@ struct AttentionAttrs {
   int64_t window = 0;
   bool fused_rope = false;
   RopeParams rope;  // of fused_rope
+  // Not causal: over all of the sequence that is in the step, and what the cache had before it;
+  // such a sequence must be in one step as a whole. Then there is no window.
+  bool causal = true;
   bool operator==(const AttentionAttrs&) const = default;
 };
 
-// x [N, D], rows I32 [R] -> [R, D].
+// x [N, D], rows I32 [R] -> [R, D]. Pooling: 0 the row itself; of the rows that the row's sequence
+// has in the step 1 the mean, 2 the first.
 struct SelectRowsAttrs {
+  uint8_t pooling = 0;
   bool operator==(const SelectRowsAttrs&) const = default;
 };
 
@@ -158,6 +194,7 @@ struct GateRowsAttrs {
 using OpAttrs =
     std::variant<EmbedAttrs, RmsNormAttrs, LinearAttrs, QuantizeAttrs, AddAttrs, MulAttrs,
                  ScaleAttrs, SiluAttrs, GeluAttrs, SoftcapAttrs, RopeAttrs, AttentionAttrs,
-                 SelectRowsAttrs, RouteAttrs, ExpertsAttrs, GateRowsAttrs>;
+                 SelectRowsAttrs, RouteAttrs, ExpertsAttrs, GateRowsAttrs, LayerNormAttrs,
+                 ReluAttrs, SliceHeadsAttrs, JoinHeadsAttrs>;
 
 }  // namespace tenon

@@ -13,9 +13,14 @@ Result<std::vector<ValueType>> Shape(const Graph& graph, const Op& op) {
   if (rules.input(0).dtype != DType::kI32 || rules.input(0).shape.size() != 1)
     return rules.InputError(0, "i32[tokens]");
   TENON_RETURN_IF_ERROR(rules.WeightMatrix(1));
-  const float scale = std::get<EmbedAttrs>(op.attrs).scale;
-  if (!std::isfinite(scale))
-    return rules.AttrError("scale", scale, "a finite number");
+  const auto& attrs = std::get<EmbedAttrs>(op.attrs);
+  if (!std::isfinite(attrs.scale))
+    return rules.AttrError("scale", attrs.scale, "a finite number");
+  const int64_t rows = rules.rows(1).extent;
+  if (attrs.offset < 0 || attrs.offset >= rows)
+    return rules.AttrError("offset", attrs.offset, fmt::format("a row of {}", rows));
+  if (attrs.only_row < -1 || attrs.only_row >= rows)
+    return rules.AttrError("only_row", attrs.only_row, fmt::format("-1, or a row of {}", rows));
   const Dim columns{Symbol::kNone, rules.columns(1)};
   return std::vector<ValueType>{{DType::kF32, {rules.rows(0), columns}}};
 }
@@ -38,8 +43,10 @@ constinit const OpSchema kEmbedSchema = {
     .make = [] { return OpAttrs(EmbedAttrs{}); },
     .fields =
         [](OpAttrs& attrs) {
-          return std::vector<AttrField>{
-              {"scale", &std::get<EmbedAttrs>(attrs).scale, FieldShown::kWhenChanged}};
+          auto& embed = std::get<EmbedAttrs>(attrs);
+          return std::vector<AttrField>{{"scale", &embed.scale, FieldShown::kWhenChanged},
+                                        {"offset", &embed.offset, FieldShown::kWhenChanged},
+                                        {"only_row", &embed.only_row, FieldShown::kWhenChanged}};
         },
     .shape = Shape,
     .cost = OpCostOf,

@@ -1,4 +1,5 @@
-// gelu: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+// gelu: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), or the exact form with erf
+// (arXiv 1606.08415).
 #include "graph/ops/registry.h"
 #include "graph/ops/shape_rules.h"
 
@@ -20,7 +21,11 @@ Cost OpCostOf(const Graph& graph, const Op& op, const CostPoint& point) {
 constinit const OpSchema kGeluSchema = {
     .name = "gelu",
     .make = [] { return OpAttrs(GeluAttrs{}); },
-    .fields = [](OpAttrs&) { return std::vector<AttrField>(); },
+    .fields =
+        [](OpAttrs& attrs) {
+          return std::vector<AttrField>{
+              {"exact", &std::get<GeluAttrs>(attrs).exact, FieldShown::kWhenChanged}};
+        },
     .shape = Shape,
     .cost = OpCostOf,
     .in_place = [](const Op&) { return std::vector<size_t>{0}; },

@@ -10,10 +10,10 @@ namespace {
 
 // In the order of OpAttrs' alternatives.
 constexpr std::array<const OpSchema*, std::variant_size_v<OpAttrs>> kSchemas = {
-    &kEmbedSchema,      &kRmsNormSchema, &kLinearSchema,  &kQuantizeSchema,
-    &kAddSchema,        &kMulSchema,     &kScaleSchema,   &kSiluSchema,
-    &kGeluSchema,       &kSoftcapSchema, &kRopeSchema,    &kAttentionSchema,
-    &kSelectRowsSchema, &kRouteSchema,   &kExpertsSchema, &kGateRowsSchema,
+    &kEmbedSchema,    &kRmsNormSchema,   &kLinearSchema,     &kQuantizeSchema,   &kAddSchema,
+    &kMulSchema,      &kScaleSchema,     &kSiluSchema,       &kGeluSchema,       &kSoftcapSchema,
+    &kRopeSchema,     &kAttentionSchema, &kSelectRowsSchema, &kRouteSchema,      &kExpertsSchema,
+    &kGateRowsSchema, &kLayerNormSchema, &kReluSchema,       &kSliceHeadsSchema, &kJoinHeadsSchema,
 };
 
 }  // namespace

@@ -66,5 +66,9 @@ extern const OpSchema kSelectRowsSchema;
 extern const OpSchema kRouteSchema;
 extern const OpSchema kExpertsSchema;
 extern const OpSchema kGateRowsSchema;
+extern const OpSchema kLayerNormSchema;
+extern const OpSchema kReluSchema;
+extern const OpSchema kSliceHeadsSchema;
+extern const OpSchema kJoinHeadsSchema;
 
 }  // namespace tenon

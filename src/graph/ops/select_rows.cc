@@ -9,6 +9,9 @@ Result<std::vector<ValueType>> Shape(const Graph& graph, const Op& op) {
   const ShapeRules rules(graph, op);
   TENON_RETURN_IF_ERROR(rules.Arity(2, 2));
   TENON_RETURN_IF_ERROR(rules.Activation(0));
+  const uint8_t pooling = std::get<SelectRowsAttrs>(op.attrs).pooling;
+  if (pooling > 2)
+    return rules.AttrError("pooling", static_cast<int>(pooling), "0 to 2");
   if (rules.input(1).dtype != DType::kI32 || rules.input(1).shape.size() != 1)
     return rules.InputError(1, "i32[rows]");
   return std::vector<ValueType>{{DType::kF32, {rules.rows(1), rules.input(0).shape[1]}}};
@@ -27,7 +30,11 @@ Cost OpCostOf(const Graph& graph, const Op& op, const CostPoint& point) {
 constinit const OpSchema kSelectRowsSchema = {
     .name = "select_rows",
     .make = [] { return OpAttrs(SelectRowsAttrs{}); },
-    .fields = [](OpAttrs&) { return std::vector<AttrField>(); },
+    .fields =
+        [](OpAttrs& attrs) {
+          return std::vector<AttrField>{
+              {"pooling", &std::get<SelectRowsAttrs>(attrs).pooling, FieldShown::kWhenChanged}};
+        },
     .shape = Shape,
     .cost = OpCostOf,
 };

@@ -65,7 +65,8 @@ class GateUpFuser {
       return Epilogue::kNone;
     if (ProducedBy<SiluAttrs>(graph_, value) != nullptr)
       return Epilogue::kSiluMul;
-    return ProducedBy<GeluAttrs>(graph_, value) != nullptr ? Epilogue::kGeluMul : Epilogue::kNone;
+    const auto* gelu = ProducedBy<GeluAttrs>(graph_, value);
+    return gelu != nullptr && !gelu->exact ? Epilogue::kGeluMul : Epilogue::kNone;
   }
 
   bool TryFuse(Op& mul, ValueId activated, ValueId other) {

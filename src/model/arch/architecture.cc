@@ -7,7 +7,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<Architecture, 11> kArchitectures = {{
+constexpr std::array<Architecture, 16> kArchitectures = {{
     {"llama", BuildLlama},
     {"qwen2", BuildQwen2},
     {"qwen3", BuildQwen3},
@@ -19,6 +19,11 @@ constexpr std::array<Architecture, 11> kArchitectures = {{
     {"qwen2moe", BuildQwen2Moe},
     {"qwen3moe", BuildQwen3Moe},
     {"olmoe", BuildOlmoe},
+    {"deepseek2", BuildDeepseek2},
+    {"gpt2", BuildGpt2},
+    {"gptneox", BuildGptNeox},
+    {"opt", BuildOpt},
+    {"bert", BuildBert},
 }};
 
 }  // namespace

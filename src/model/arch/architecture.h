@@ -25,7 +25,8 @@ struct Architecture {
 std::span<const Architecture> Architectures();
 
 // The unoptimised step graph: (tokens, positions, output_rows) -> logits F32 [R, vocab_size], and
-// the hidden states after the final norm that they come from, F32 [R, hidden_size]. kUnsupported
+// the hidden states after the final norm that they come from, F32 [R, hidden_size]; an encoder
+// gives the hidden states as both. kUnsupported
 // for an architecture that is not in the list; kCorrupt, naming the tensor, when a tensor is
 // missing or has another shape than the hyperparameters say.
 Result<Graph> BuildGraph(const ModelSource& source);
@@ -42,5 +43,10 @@ Result<Graph> BuildMixtral(const ModelSource& source);
 Result<Graph> BuildQwen2Moe(const ModelSource& source);
 Result<Graph> BuildQwen3Moe(const ModelSource& source);
 Result<Graph> BuildOlmoe(const ModelSource& source);
+Result<Graph> BuildDeepseek2(const ModelSource& source);
+Result<Graph> BuildGpt2(const ModelSource& source);
+Result<Graph> BuildGptNeox(const ModelSource& source);
+Result<Graph> BuildOpt(const ModelSource& source);
+Result<Graph> BuildBert(const ModelSource& source);
 
 }  // namespace tenon

@@ -104,10 +104,34 @@ ValueId DecoderBuilder::Embed() {
   return Append("token embedding", EmbedAttrs{}, {tokens_, table});
 }
 
-ValueId DecoderBuilder::Norm(ValueId x, std::string_view tensor, int64_t group) {
+ValueId DecoderBuilder::EmbedPositions(int64_t first) {
+  EmbedAttrs attrs;
+  attrs.offset = first;
+  ValueId table =
+      Weight("position_embd.weight", {config().context_length + first, config().hidden_size});
+  return Append("position embedding", attrs, {positions_, table});
+}
+
+ValueId DecoderBuilder::EmbedFirstType() {
+  constexpr const char* kTable = "token_types.weight";
+  const TensorInfo* info = source_.Find(kTable);
+  const int64_t types = info == nullptr || info->shape.empty() ? 1 : info->shape.front();
+  EmbedAttrs attrs;
+  attrs.only_row = 0;
+  return Append("token type embedding", attrs,
+                {tokens_, Weight(kTable, {types, config().hidden_size})});
+}
+
+ValueId DecoderBuilder::NormWith(ValueId x, std::string_view tensor, int64_t group, float eps) {
   ValueId weight = Weight(TensorName(tensor), {group});
-  return Append(tensor.substr(0, tensor.rfind('.')), RmsNormAttrs{config().norm_eps, group},
-                {x, weight});
+  return Append(tensor.substr(0, tensor.rfind('.')), RmsNormAttrs{eps, group}, {x, weight});
+}
+
+ValueId DecoderBuilder::LayerNorm(ValueId x, std::string_view name) {
+  const int64_t width = config().hidden_size;
+  ValueId weight = Weight(TensorName(fmt::format("{}.weight", name)), {width});
+  ValueId bias = Weight(TensorName(fmt::format("{}.bias", name)), {width});
+  return Append(name, LayerNormAttrs{config().norm_eps}, {x, weight, bias});
 }
 
 ValueId DecoderBuilder::Linear(ValueId x, std::string_view name, int64_t rows, int64_t columns) {
@@ -120,11 +144,11 @@ ValueId DecoderBuilder::Linear(ValueId x, std::string_view name, int64_t rows, i
   return Append(name, attrs, std::move(inputs));
 }
 
-ValueId DecoderBuilder::Rope(ValueId x, const RopeParams& rope) {
+ValueId DecoderBuilder::RopeHeads(ValueId x, const RopeParams& rope, int64_t head_dim) {
   std::vector<ValueId> inputs = {x, positions_};
   if (source_.Find("rope_freqs.weight") != nullptr)
     inputs.push_back(Weight("rope_freqs.weight", {rope.rotary_dim / 2}));
-  return Append("rope", RopeAttrs{config().head_dim, rope}, std::move(inputs));
+  return Append("rope", RopeAttrs{head_dim, rope}, std::move(inputs));
 }
 
 AttentionAttrs DecoderBuilder::DefaultAttention() const {
@@ -144,13 +168,39 @@ ValueId DecoderBuilder::Attention(ValueId q, ValueId k, ValueId v, const Attenti
   return Append("attention", attrs, {q, k, v, positions_});
 }
 
+ValueId DecoderBuilder::Activate(ValueId x, Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return Silu(x);
+    case Activation::kGelu:
+      return Append("gelu", GeluAttrs{}, {x});
+    case Activation::kGeluErf:
+      return Append("gelu", GeluAttrs{true}, {x});
+    case Activation::kRelu:
+      return Append("relu", ReluAttrs{}, {x});
+  }
+  return x;
+}
+
+ValueId DecoderBuilder::SliceHeads(ValueId x, const SliceHeadsAttrs& attrs) {
+  const bool whole = x.valid() && attrs.begin == 0 &&
+                     graph_.value(x).shape.back().extent == attrs.heads * attrs.count;
+  return whole ? x : Append("slice heads", attrs, {x});
+}
+
+ValueId DecoderBuilder::PlainFeedForward(ValueId x) {
+  const int64_t hidden = config().hidden_size;
+  const int64_t ffn = config().ffn_size;
+  ValueId up = Activate(Linear(x, "ffn_up", ffn, hidden), config().activation);
+  return Linear(up, "ffn_down", hidden, ffn);
+}
+
 ValueId DecoderBuilder::GatedFeedForward(ValueId x, const Gated& gated) {
   const int64_t hidden = config().hidden_size;
   const auto name = [&](std::string_view stem) { return fmt::format("{}{}", stem, gated.suffix); };
   ValueId gate = Linear(x, name("ffn_gate"), gated.ffn, hidden);
   ValueId up = Linear(x, name("ffn_up"), gated.ffn, hidden);
-  ValueId activated = gated.activation == Activation::kSilu ? Silu(gate) : Gelu(gate);
-  return Linear(Mul(activated, up), name("ffn_down"), hidden, gated.ffn);
+  return Linear(Mul(Activate(gate, gated.activation), up), name("ffn_down"), hidden, gated.ffn);
 }
 
 ValueId DecoderBuilder::ExpertFeedForward(ValueId x) {
@@ -182,7 +232,9 @@ ValueId DecoderBuilder::ExpertFeedForward(ValueId x) {
 void DecoderBuilder::Head(ValueId x) {
   SetLayer(-1);
   ValueId rows = Append("output rows", SelectRowsAttrs{}, {x, rows_});
-  ValueId normed = Norm(rows, "output_norm.weight", config().hidden_size);
+  ValueId normed = HasTensor("output_norm.bias")
+                       ? LayerNorm(rows, "output_norm")
+                       : Norm(rows, "output_norm.weight", config().hidden_size);
   ValueId logits;
   if (HasTensor("output.weight")) {
     logits = Linear(normed, "output", config().vocab_size, config().hidden_size);
@@ -195,6 +247,17 @@ void DecoderBuilder::Head(ValueId x) {
     logits = Append("logit softcap", SoftcapAttrs{config().final_logit_softcap}, {logits});
   graph_.MarkOutput(logits);
   graph_.MarkOutput(normed);
+}
+
+void DecoderBuilder::EncoderHead(ValueId x) {
+  SetLayer(-1);
+  SelectRowsAttrs attrs;
+  attrs.pooling = config().pooling == Pooling::kMean    ? 1
+                  : config().pooling == Pooling::kFirst ? 2
+                                                        : 0;
+  ValueId rows = Append("output rows", attrs, {x, rows_});
+  graph_.MarkOutput(rows);
+  graph_.MarkOutput(rows);
 }
 
 Result<Graph> DecoderBuilder::Finish() {

@@ -33,10 +33,20 @@ class DecoderBuilder {
 
   // Rows of the token embedding table.
   ValueId Embed();
-  ValueId Norm(ValueId x, std::string_view tensor, int64_t group);
+  // Rows position + first of the table of learned positions.
+  ValueId EmbedPositions(int64_t first);
+  // The embedding of the first type of token, for every token.
+  ValueId EmbedFirstType();
+  ValueId Norm(ValueId x, std::string_view tensor, int64_t group) {
+    return NormWith(x, tensor, group, config().norm_eps);
+  }
+  ValueId NormWith(ValueId x, std::string_view tensor, int64_t group, float eps);
+  // With "<name>.weight" and "<name>.bias" of the model's width.
+  ValueId LayerNorm(ValueId x, std::string_view name);
   // The linear layer "<name>.weight" [rows, columns], with "<name>.bias" where the file has one.
   ValueId Linear(ValueId x, std::string_view name, int64_t rows, int64_t columns);
-  ValueId Rope(ValueId x, const RopeParams& rope);
+  ValueId Rope(ValueId x, const RopeParams& rope) { return RopeHeads(x, rope, config().head_dim); }
+  ValueId RopeHeads(ValueId x, const RopeParams& rope, int64_t head_dim);
   ValueId Attention(ValueId q, ValueId k, ValueId v, const AttentionAttrs& attrs);
   // Attention attributes of the current layer as the hyperparameters say, without a window.
   AttentionAttrs DefaultAttention() const;
@@ -44,13 +54,23 @@ class DecoderBuilder {
   ValueId Add(ValueId a, ValueId b) { return Append("residual", AddAttrs{}, {a, b}); }
   ValueId Mul(ValueId a, ValueId b) { return Append("gated", MulAttrs{}, {a, b}); }
   ValueId Silu(ValueId x) { return Append("silu", SiluAttrs{}, {x}); }
-  ValueId Gelu(ValueId x) { return Append("gelu", GeluAttrs{}, {x}); }
+  ValueId Activate(ValueId x, Activation activation);
   ValueId Scale(ValueId x, float factor) { return Append("scale", ScaleAttrs{factor}, {x}); }
   // The same; x itself when the factor is 1.
   ValueId Scaled(ValueId x, float factor) { return factor == 1.0F ? x : Scale(x, factor); }
 
-  // down(act(gate(x)) * up(x)) of the matrices "ffn_gate<suffix>" and so on, `ffn` wide in between;
-  // act is kSilu or kGelu.
+  // x itself when nothing is left out or added.
+  ValueId SliceHeads(ValueId x, const SliceHeadsAttrs& attrs);
+  ValueId JoinHeads(const JoinHeadsAttrs& attrs, ValueId a, ValueId b) {
+    return Append("join heads", attrs, {a, b});
+  }
+  ValueId PadHeads(ValueId x, int64_t heads, int64_t zeros) {
+    return zeros == 0 ? x : Append("pad heads", JoinHeadsAttrs{heads, false, zeros}, {x});
+  }
+
+  // down(act(up(x))), act as the hyperparameters say.
+  ValueId PlainFeedForward(ValueId x);
+  // down(act(gate(x)) * up(x)) of the matrices "ffn_gate<suffix>" and so on, `ffn` wide in between.
   struct Gated {
     Activation activation = Activation::kSilu;
     int64_t ffn = 0;
@@ -68,8 +88,10 @@ class DecoderBuilder {
   }
 
   // Chosen rows, final norm and output head (the embedding table when there is no output.weight);
-  // marks the logits as the graph's output.
+  // marks the logits as the graph's output. The norm is a layer norm when it has a bias.
   void Head(ValueId x);
+  // Chosen rows, as the graph's output and as its hidden states: an encoder's.
+  void EncoderHead(ValueId x);
 
   // The graph, or the first error.
   Result<Graph> Finish();

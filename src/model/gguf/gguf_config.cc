@@ -18,8 +18,14 @@ struct Architecture {
   bool interleaved_rope;  // whether the file's query and key rows are permuted for pairs (2p, 2p+1)
 };
 constexpr Architecture kArchitectures[] = {
-    {"llama", true}, {"qwen2", false},  {"qwen3", false},    {"gemma2", false},   {"gemma3", false},
-    {"phi3", false}, {"granite", true}, {"qwen2moe", false}, {"qwen3moe", false}, {"olmoe", false}};
+    {"llama", true},     {"qwen2", false}, {"qwen3", false},  {"gemma2", false},
+    {"gemma3", false},   {"phi3", false},  {"granite", true}, {"qwen2moe", false},
+    {"qwen3moe", false}, {"olmoe", false}, {"gpt2", false},   {"gptneox", false}};
+
+// Layer norms, biases, query, key and value in one tensor.
+bool IsPlain(std::string_view architecture) {
+  return architecture == "gpt2" || architecture == "gptneox";
+}
 
 const Architecture* FindArchitecture(std::string_view name) {
   for (const Architecture& architecture : kArchitectures) {
@@ -72,7 +78,10 @@ Status ReadHeadDim(const GgufFields& fields, ModelConfig& config) {
 }
 
 Status ReadNumbers(const GgufFields& fields, ModelConfig& config) {
-  TENON_RETURN_IF_ERROR(fields.Mandatory("attention.layer_norm_rms_epsilon", config.norm_eps));
+  TENON_RETURN_IF_ERROR(fields.Mandatory(IsPlain(config.architecture)
+                                             ? "attention.layer_norm_epsilon"
+                                             : "attention.layer_norm_rms_epsilon",
+                                         config.norm_eps));
   TENON_RETURN_IF_ERROR(fields.Optional("attention.scale", config.attention_scale));
   TENON_RETURN_IF_ERROR(fields.Optional("attn_logit_softcapping", config.attention_softcap));
   return fields.Optional("final_logit_softcapping", config.final_logit_softcap);
@@ -122,6 +131,23 @@ Status ReadGranite(const GgufFields& fields, ModelConfig& config) {
   TENON_RETURN_IF_ERROR(fields.Optional("logit_scale", divisor));
   config.logit_scale = 1.0F / divisor;
   return {};
+}
+
+Status ReadPlain(const GgufFields& fields, ModelConfig& config) {
+  config.activation = config.architecture == "gpt2" ? Activation::kGelu : Activation::kGeluErf;
+  if (config.architecture == "gpt2")
+    return {};
+  TENON_ASSIGN_OR_RETURN(config.parallel_residual, fields.Flag("use_parallel_residual", true));
+  return {};
+}
+
+// Tensors that hold several are taken apart; experts that are apart become one.
+Status Rearrange(ModelSource& source) {
+  const ModelConfig& config = source.config;
+  TENON_RETURN_IF_ERROR(StackExperts(config, source));
+  if (IsPlain(config.architecture))
+    return SliceQkvTensors(config, source);
+  return config.architecture == "phi3" ? SlicePhi3Tensors(config, source) : Status();
 }
 
 // One more than the highest N of the tensors "blk.N.*".
@@ -195,8 +221,9 @@ Status FillKnown(const GgufFields& fields, ModelSource& source) {
     TENON_RETURN_IF_ERROR(fields.Optional("attention.sliding_window", config.sliding_window));
   TENON_RETURN_IF_ERROR(CheckVocabulary(fields, source));
   TENON_RETURN_IF_ERROR(ReadGgufExperts(fields, config));
-  TENON_RETURN_IF_ERROR(StackExperts(config, source));
-  return config.architecture == "phi3" ? SlicePhi3Tensors(config, source) : Status();
+  if (IsPlain(config.architecture))
+    TENON_RETURN_IF_ERROR(ReadPlain(fields, config));
+  return Rearrange(source);
 }
 
 // What an unknown architecture's metadata says under the usual names.

@@ -91,6 +91,11 @@ Status GgufFields::Optional(std::string_view key, float& out) const {
   return {};
 }
 
+Result<bool> GgufFields::Flag(std::string_view key, bool otherwise) const {
+  TENON_ASSIGN_OR_RETURN(const auto flag, metadata_.Bool(Key(key)));
+  return flag.value_or(otherwise);
+}
+
 Result<std::string> GgufFields::Text(std::string_view key, std::string_view otherwise) const {
   TENON_ASSIGN_OR_RETURN(const auto text, metadata_.String(Key(key)));
   return std::string(text.value_or(otherwise));

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace tenon {
@@ -27,52 +29,98 @@ Result<const HfFamily*> ReadFamily(const JsonValue& root) {
       fmt::format("the architecture '{}'; supported are {}", name, HfFamilyNames()));
 }
 
-Status ReadSizes(const JsonValue& root, ModelConfig& config) {
-  TENON_RETURN_IF_ERROR(NeedSize(root, "vocab_size", config.vocab_size));
-  TENON_RETURN_IF_ERROR(NeedSize(root, "hidden_size", config.hidden_size));
-  TENON_RETURN_IF_ERROR(NeedSize(root, "intermediate_size", config.ffn_size));
-  TENON_RETURN_IF_ERROR(NeedSize(root, "num_hidden_layers", config.layer_count));
-  if (config.layer_count > kMostLayers) {
-    return root.Member("num_hidden_layers", root.element())
-        .Wrong(fmt::format("{} found, at most {} expected", config.layer_count, kMostLayers));
-  }
-  TENON_RETURN_IF_ERROR(NeedSize(root, "num_attention_heads", config.head_count));
-  TENON_RETURN_IF_ERROR(NeedSize(root, "max_position_embeddings", config.context_length));
-  config.kv_head_count = config.head_count;
-  TENON_RETURN_IF_ERROR(ReadSize(root, "num_key_value_heads", config.kv_head_count));
-  if (config.head_count % config.kv_head_count != 0) {
+Status ReadHeads(const JsonValue& root, HfConfig& config) {
+  ModelConfig& model = config.model;
+  model.kv_head_count = model.head_count;
+  // Families without shared keys ignore what a file says about them.
+  if (!config.family->all_biases)
+    TENON_RETURN_IF_ERROR(ReadSize(root, "num_key_value_heads", model.kv_head_count));
+  if (model.head_count % model.kv_head_count != 0) {
     return root.Member("num_key_value_heads", root.element())
-        .Wrong(fmt::format("{} found, a divisor of the {} heads expected", config.kv_head_count,
-                           config.head_count));
+        .Wrong(fmt::format("{} found, a divisor of the {} heads expected", model.kv_head_count,
+                           model.head_count));
   }
-  config.head_dim = config.hidden_size / config.head_count;
-  TENON_RETURN_IF_ERROR(ReadSize(root, "head_dim", config.head_dim));
-  if (!root.Find("head_dim") && config.hidden_size % config.head_count != 0) {
+  model.head_dim = model.hidden_size / model.head_count;
+  TENON_RETURN_IF_ERROR(ReadSize(root, "head_dim", model.head_dim));
+  if (!root.Find("head_dim") && model.hidden_size % model.head_count != 0) {
     return root.Member("head_dim", root.element())
-        .Wrong(fmt::format("missing, and {} heads don't divide the width {}", config.head_count,
-                           config.hidden_size));
+        .Wrong(fmt::format("missing, and {} heads don't divide the width {}", model.head_count,
+                           model.hidden_size));
   }
-  return {};
+  return ReadHfLatent(root, config);
 }
 
-// The only activation that the family's graph computes.
-Status CheckActivation(const JsonValue& root, const HfFamily& family) {
-  const std::string_view key = root.Find("hidden_activation") ? "hidden_activation" : "hidden_act";
-  TENON_ASSIGN_OR_RETURN(const std::string name, root.StringOr(key, family.activation));
-  if (name == family.activation || (name == "swish" && family.activation == "silu"))
+Status ReadSizes(const JsonValue& root, HfConfig& config) {
+  ModelConfig& model = config.model;
+  const HfSizeKeys& keys = config.family->sizes;
+  TENON_RETURN_IF_ERROR(NeedSize(root, "vocab_size", model.vocab_size));
+  TENON_RETURN_IF_ERROR(NeedSize(root, keys.hidden, model.hidden_size));
+  // GPT-2's may be null.
+  model.ffn_size = config.family->name == "gpt2" ? 4 * model.hidden_size : 0;
+  TENON_RETURN_IF_ERROR(model.ffn_size > 0 ? ReadSize(root, keys.ffn, model.ffn_size)
+                                           : NeedSize(root, keys.ffn, model.ffn_size));
+  TENON_RETURN_IF_ERROR(NeedSize(root, keys.layers, model.layer_count));
+  if (model.layer_count > kMostLayers) {
+    return root.Member(keys.layers, root.element())
+        .Wrong(fmt::format("{} found, at most {} expected", model.layer_count, kMostLayers));
+  }
+  TENON_RETURN_IF_ERROR(NeedSize(root, keys.heads, model.head_count));
+  TENON_RETURN_IF_ERROR(NeedSize(root, keys.context, model.context_length));
+  return ReadHeads(root, config);
+}
+
+struct NamedActivation {
+  std::string_view name;
+  Activation activation;
+};
+// transformers' names; the first of each is what an error says.
+constexpr NamedActivation kActivations[] = {
+    {"silu", Activation::kSilu},
+    {"swish", Activation::kSilu},
+    {"gelu_pytorch_tanh", Activation::kGelu},
+    {"gelu_new", Activation::kGelu},
+    {"gelu_fast", Activation::kGelu},
+    {"gelu", Activation::kGeluErf},
+    {"gelu_python", Activation::kGeluErf},
+    {"relu", Activation::kRelu},
+};
+
+const NamedActivation* FindActivation(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kActivations), std::end(kActivations),
+                                   [&](const auto& entry) { return entry.name == name; });
+  return found == std::end(kActivations) ? nullptr : found;
+}
+
+std::string_view NameOf(Activation activation) {
+  return std::find_if(std::begin(kActivations), std::end(kActivations),
+                      [&](const auto& entry) { return entry.activation == activation; })
+      ->name;
+}
+
+// Most families' graphs compute one activation only.
+Status ReadActivation(const JsonValue& root, HfConfig& config) {
+  const HfFamily& family = *config.family;
+  const std::string_view expected = NameOf(family.activation);
+  const std::string_view key =
+      root.Find("hidden_activation") ? "hidden_activation" : family.activation_key;
+  TENON_ASSIGN_OR_RETURN(const std::string name, root.StringOr(key, expected));
+  const NamedActivation* found = FindActivation(name);
+  if (found != nullptr && (family.any_activation || found->activation == family.activation)) {
+    config.model.activation = found->activation;
     return {};
+  }
   return root.Member(key, root.element())
-      .NotSupported(fmt::format("'{}' found, '{}' expected", name, family.activation));
+      .NotSupported(fmt::format("'{}' found, '{}' expected", name, expected));
 }
 
 // Weights in a packed format of some quantizer have other tensors than the family's. FP8 only
-// changes their type.
+// changes their type; GPTQ's and AWQ's are known (packed_weights.h).
 Status CheckQuantization(const JsonValue& root) {
   const auto quantization = root.Find("quantization_config");
   if (!quantization)
     return {};
   TENON_ASSIGN_OR_RETURN(const std::string method, quantization->StringOr("quant_method", ""));
-  if (method == "fp8")
+  if (method == "fp8" || method == "gptq" || method == "awq")
     return {};
   return quantization->Member("quant_method", quantization->element())
       .NotSupported(fmt::format("weights quantized by '{}'", method));
@@ -97,9 +145,22 @@ Status ReadGraniteScales(const JsonValue& root, ModelConfig& config) {
   return {};
 }
 
+// DeepSeek-V3's layers for the tokens after the next one.
+Status ReadDraftLayers(const JsonValue& root, std::string_view key, HfConfig& config) {
+  if (config.family->name != "deepseek2")
+    return {};
+  TENON_ASSIGN_OR_RETURN(const int64_t layers, root.IntegerOr(key, config.draft_layers));
+  if (layers < 0 || layers > kMostLayers)
+    return root.Member(key, root.element()).Wrong(fmt::format("{} found", layers));
+  config.draft_layers = layers;
+  return {};
+}
+
 Status ReadNumbers(const JsonValue& root, HfConfig& config) {
-  TENON_RETURN_IF_ERROR(root.At("rms_norm_eps"));
-  TENON_RETURN_IF_ERROR(ReadPositive(root, "rms_norm_eps", config.model.norm_eps));
+  if (const std::string_view key = config.family->eps_key; !key.empty()) {
+    TENON_RETURN_IF_ERROR(root.At(key));
+    TENON_RETURN_IF_ERROR(ReadPositive(root, key, config.model.norm_eps));
+  }
   const std::string_view name = config.family->name;
   if (name == "gemma2" || name == "gemma3")
     return ReadGemmaScale(root, config.model);
@@ -142,12 +203,15 @@ Result<HfConfig> ReadHfConfig(const JsonValue& root) {
   TENON_ASSIGN_OR_RETURN(config.family, ReadFamily(root));
   config.model.architecture = config.family->name;
   TENON_RETURN_IF_ERROR(CheckQuantization(root));
-  TENON_RETURN_IF_ERROR(ReadSizes(root, config.model));
-  TENON_RETURN_IF_ERROR(CheckActivation(root, *config.family));
+  TENON_RETURN_IF_ERROR(ReadSizes(root, config));
+  TENON_RETURN_IF_ERROR(ReadActivation(root, config));
   TENON_RETURN_IF_ERROR(ReadNumbers(root, config));
   TENON_RETURN_IF_ERROR(ReadHfRope(root, config));
   TENON_RETURN_IF_ERROR(ReadHfWindows(root, config));
   TENON_RETURN_IF_ERROR(ReadHfExperts(root, config));
+  TENON_RETURN_IF_ERROR(ReadHfPlain(root, config));
+  for (const std::string_view key : {"num_nextn_predict_layers", "num_mtp_layers"})
+    TENON_RETURN_IF_ERROR(ReadDraftLayers(root, key, config));
   TENON_ASSIGN_OR_RETURN(config.tied,
                          root.BoolOr("tie_word_embeddings", config.family->tied_by_default));
   TENON_ASSIGN_OR_RETURN(config.attention_bias, root.BoolOr("attention_bias", false));

@@ -16,6 +16,7 @@ struct HfConfig {
   bool attention_bias = false;  // on all four projections
   bool mlp_bias = false;
   bool qkv_bias = false;
+  int64_t draft_layers = 0;  // layers after the last that predict further tokens; left out
 };
 
 // Fills `out` from the file's root. Written by transformers 4 and 5.
@@ -26,6 +27,11 @@ Status ReadHfRope(const JsonValue& root, HfConfig& config);
 Status ReadHfWindows(const JsonValue& root, HfConfig& config);
 // The mixture of experts, for families that have one.
 Status ReadHfExperts(const JsonValue& root, HfConfig& config);
+Status ReadHfDeepseekExperts(const JsonValue& root, HfConfig& config);
+// Latent attention, for families that have it. Before the rotary parameters.
+Status ReadHfLatent(const JsonValue& root, HfConfig& config);
+// What families with layer norms and learned positions may say beside sizes.
+Status ReadHfPlain(const JsonValue& root, HfConfig& config);
 
 // The size at `key`, 1 to 2^31-1. Missing or null leaves `out`, or is an error in NeedSize.
 Status ReadSize(const JsonValue& object, std::string_view key, int64_t& out);

@@ -89,6 +89,8 @@ Status ReadHfExperts(const JsonValue& root, HfConfig& config) {
     experts.normalized = true;
     return {};
   }
+  if (name == "deepseek2")
+    return ReadHfDeepseekExperts(root, config);
   return name == "olmoe" ? ReadOlmoe(root, experts) : ReadQwen(root, config);
 }
 

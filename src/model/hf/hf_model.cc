@@ -55,9 +55,31 @@ Status CheckVocabulary(const HfConfig& config, const JsonValue& root, const Mode
                          config.model.hidden_size, embedding->columns()));
 }
 
-Result<HfTensorOptions> ReadTensorOptions(const JsonValue& root) {
+// Files that older quantizers write beside a config.json that says nothing.
+Result<std::optional<PackedFormat>> ReadOldPackedFormat(const fs::path& directory) {
+  for (const auto& [name, method] :
+       {std::pair("quantize_config.json", "gptq"), std::pair("quant_config.json", "awq")}) {
+    std::error_code error;
+    if (!fs::exists(directory / name, error))
+      continue;
+    TENON_ASSIGN_OR_RETURN(const JsonDocument document, ReadJsonFile(directory / name));
+    TENON_ASSIGN_OR_RETURN(const PackedFormat format, ReadPackedFormat(document.root(), method));
+    return std::optional<PackedFormat>(format);
+  }
+  return std::optional<PackedFormat>();
+}
+
+Result<HfTensorOptions> ReadTensorOptions(const fs::path& directory, const JsonValue& root) {
   HfTensorOptions options;
   const auto quantization = root.Find("quantization_config");
+  if (!quantization) {
+    TENON_ASSIGN_OR_RETURN(options.packed, ReadOldPackedFormat(directory));
+    return options;
+  }
+  TENON_ASSIGN_OR_RETURN(const std::string method, quantization->StringOr("quant_method", ""));
+  if (method == "gptq" || method == "awq") {
+    TENON_ASSIGN_OR_RETURN(options.packed, ReadPackedFormat(*quantization, method));
+  }
   const auto block = quantization ? quantization->Find("weight_block_size") : std::nullopt;
   if (!block)
     return options;
@@ -71,6 +93,31 @@ Result<HfTensorOptions> ReadTensorOptions(const JsonValue& root) {
   options.fp8_block_rows = rows;
   options.fp8_block_columns = columns;
   return options;
+}
+
+// How sentence-transformers makes a text's vector: 1_Pooling/config.json, if there is one.
+Status ReadPooling(const fs::path& directory, ModelConfig& config) {
+  const fs::path path = directory / "1_Pooling" / "config.json";
+  std::error_code error;
+  if (config.pooling == Pooling::kNone || !fs::exists(path, error))
+    return {};
+  TENON_ASSIGN_OR_RETURN(const JsonDocument document, ReadJsonFile(path));
+  const JsonValue root = document.root();
+  const std::pair<std::string_view, Pooling> known[] = {
+      {"pooling_mode_mean_tokens", Pooling::kMean},
+      {"pooling_mode_cls_token", Pooling::kFirst},
+      {"pooling_mode_lasttoken", Pooling::kLast}};
+  int found = 0;
+  for (const auto& [key, pooling] : known) {
+    TENON_ASSIGN_OR_RETURN(const bool used, root.BoolOr(key, false));
+    if (!used)
+      continue;
+    config.pooling = pooling;
+    ++found;
+  }
+  if (found == 1)
+    return {};
+  return root.NotSupported("one of the poolings mean, cls and lasttoken expected");
 }
 
 void PrintConfig(const JsonValue& root, ModelSource& source) {
@@ -97,7 +144,7 @@ Result<ModelSource> OpenHfModel(const fs::path& directory) {
   TENON_ASSIGN_OR_RETURN(const JsonDocument document, ReadJsonFile(directory / "config.json"));
   const JsonValue root = document.root();
   TENON_ASSIGN_OR_RETURN(const HfConfig config, ReadHfConfig(root));
-  TENON_ASSIGN_OR_RETURN(const HfTensorOptions options, ReadTensorOptions(root));
+  TENON_ASSIGN_OR_RETURN(const HfTensorOptions options, ReadTensorOptions(directory, root));
   TENON_ASSIGN_OR_RETURN(SafetensorsShards shards, OpenSafetensorsShards(directory));
   ModelSource source;
   source.format = "safetensors";
@@ -105,6 +152,7 @@ Result<ModelSource> OpenHfModel(const fs::path& directory) {
   source.config.name = NameOf(directory);
   TENON_RETURN_IF_ERROR(TakeHfTensors(std::move(shards), config, options, source));
   TENON_RETURN_IF_ERROR(CheckVocabulary(config, root, source));
+  TENON_RETURN_IF_ERROR(ReadPooling(directory, source.config));
   TENON_RETURN_IF_ERROR(ReadHfTextFiles(directory, root, source));
   PrintConfig(root, source);
   return source;

@@ -102,20 +102,21 @@ Status ReadScaling(const JsonValue& root, const JsonValue& parameters, const Mod
 // Part of each head that is rotated.
 Status ReadRotaryDim(const JsonValue& root, const std::optional<JsonValue>& parameters,
                      HfConfig& config) {
-  float share = 1.0F;
-  TENON_RETURN_IF_ERROR(ReadPositive(root, "partial_rotary_factor", share));
+  float share = config.family->rotary_share;
+  for (const std::string_view key : {"rotary_pct", "partial_rotary_factor"})
+    TENON_RETURN_IF_ERROR(ReadPositive(root, key, share));
   if (parameters)
     TENON_RETURN_IF_ERROR(ReadPositive(*parameters, "partial_rotary_factor", share));
   RopeConfig& rope = config.model.rope;
-  const double dims = static_cast<double>(config.model.head_dim) * static_cast<double>(share);
+  const int64_t whole =
+      config.model.latent.rotary_dim > 0 ? config.model.latent.rotary_dim : config.model.head_dim;
+  const double dims = static_cast<double>(whole) * static_cast<double>(share);
   // 0.4f is a little more or less than 0.4: what transformers' doubles round to is meant.
-  rope.rotary_dim =
-      dims <= static_cast<double>(config.model.head_dim) ? static_cast<int64_t>(dims + 1e-4) : -1;
+  rope.rotary_dim = dims <= static_cast<double>(whole) ? static_cast<int64_t>(dims + 1e-4) : -1;
   if (rope.rotary_dim > 0 && rope.rotary_dim % 2 == 0)
     return {};
   return root.Member("partial_rotary_factor", root.element())
-      .Wrong(fmt::format("{} of {} found, an even number of values expected", share,
-                         config.model.head_dim));
+      .Wrong(fmt::format("{} of {} found, an even number of values expected", share, whole));
 }
 
 Status ReadBase(const JsonValue& root, const std::optional<JsonValue>& parameters,
@@ -193,10 +194,15 @@ Status FillLayerWindows(const JsonValue& root, HfConfig& config) {
 
 Status ReadHfRope(const JsonValue& root, HfConfig& config) {
   RopeConfig& rope = config.model.rope;
+  if (config.family->rotary_share == 0.0F)
+    return {};
   // Hugging Face keeps query and key rows as they were trained: pairs are (p, p + rotary_dim / 2).
-  rope.interleaved = false;
+  // DeepSeek's own are pairs of neighbours, unless the file says otherwise.
+  TENON_ASSIGN_OR_RETURN(rope.interleaved,
+                         root.BoolOr("rope_interleave", config.family->name == "deepseek2"));
   rope.base = config.family->rope_base;
   const auto parameters = FindParameters(root, kFull);
+  TENON_RETURN_IF_ERROR(ReadPositive(root, "rotary_emb_base", rope.base));
   TENON_RETURN_IF_ERROR(ReadBase(root, parameters, "rope_theta", rope.base));
   TENON_RETURN_IF_ERROR(ReadRotaryDim(root, parameters, config));
   if (parameters)
@@ -208,13 +214,13 @@ Status ReadHfWindows(const JsonValue& root, HfConfig& config) {
   ModelConfig& model = config.model;
   if (config.family->window == HfWindow::kNone)
     return {};
-  TENON_ASSIGN_OR_RETURN(model.sliding_window, ReadWindow(root));
   if (config.family->window == HfWindow::kLastLayers ||
       config.family->window == HfWindow::kEveryLayerIfUsed) {
     TENON_ASSIGN_OR_RETURN(const bool used, root.BoolOr("use_sliding_window", false));
     if (!used)
-      model.sliding_window = 0;
+      return {};
   }
+  TENON_ASSIGN_OR_RETURN(model.sliding_window, ReadWindow(root));
   if (model.sliding_window == 0 || config.family->window == HfWindow::kEveryLayer ||
       config.family->window == HfWindow::kEveryLayerIfUsed)
     return {};

@@ -14,15 +14,18 @@
 namespace tenon {
 namespace {
 
-constexpr HfName kTopNames[] = {
-    {"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"}};
-constexpr std::string_view kLayerPrefix = "model.layers.";
 // Buffers that old checkpoints hold; they follow from the hyperparameters.
 constexpr std::string_view kDerived = "rotary_emb.inv_freq";
 
+// The parts of a matrix of small integers (packed_weights.h).
+constexpr std::string_view kPackedValues = "qweight";
+bool IsPackedPart(std::string_view kind) {
+  return kind == kPackedValues || kind == "qzeros" || kind == "scales" || kind == "g_idx";
+}
+
 // A tensor's place in the model.
 struct Place {
-  std::string stem;       // "blk.3.attn_q"
+  std::string stem;       // "blk.3.attn_q"; empty: it is left out
   std::string_view kind;  // "weight", "bias", "weight_scale", ...
 };
 
@@ -57,23 +60,46 @@ std::string FindLayerStem(const HfConfig& config, std::string_view module) {
   return expert < 0 || name.empty() ? std::string() : fmt::format("{}.{}", name, expert);
 }
 
+bool IsIgnored(const HfFamily& family, std::string_view module, std::string_view kind) {
+  return std::ranges::any_of(family.ignored, [&](std::string_view name) {
+    return name.size() == module.size() + 1 + kind.size() && name.starts_with(module) &&
+           name.ends_with(kind);
+  });
+}
+
 // The place of a tensor by its name; none when the family has no such module.
 std::optional<Place> FindPlace(const HfConfig& config, std::string_view name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos)
     return std::nullopt;
+  const HfFamily& family = *config.family;
   std::string_view module = name.substr(0, dot);
   const std::string_view kind = name.substr(dot + 1);
-  if (const std::string_view top = FindName(kTopNames, module); !top.empty())
+  if (module.starts_with(family.root))
+    module.remove_prefix(family.root.size());
+  if (const std::string_view top = FindName(family.top_names, module); !top.empty())
     return Place{std::string(top), kind};
-  if (!module.starts_with(kLayerPrefix))
+  if (IsIgnored(family, module, kind))
+    return Place{};
+  if (!module.starts_with(family.layer_prefix))
     return std::nullopt;
-  module.remove_prefix(kLayerPrefix.size());
-  const int64_t layer = TakeIndex(module, config.model.layer_count);
+  module.remove_prefix(family.layer_prefix.size());
+  const int64_t layer = TakeIndex(module, config.model.layer_count + config.draft_layers);
+  if (layer >= config.model.layer_count || (layer >= 0 && IsIgnored(family, module, kind)))
+    return Place{};
+  // The router's second vector is a part of its module.
+  if (layer >= 0 && kind == "e_score_correction_bias" && module == "mlp.gate")
+    return Place{fmt::format("blk.{}.exp_probs_b", layer), "bias"};
   const std::string part = FindLayerStem(config, module);
   if (layer < 0 || part.empty())
     return std::nullopt;
   return Place{fmt::format("blk.{}.{}", layer, part), kind};
+}
+
+// What has biases in a family that has them everywhere.
+bool IsTable(std::string_view stem) {
+  return stem == "token_embd" || stem == "position_embd" || stem == "token_types" ||
+         stem == "output";
 }
 
 bool IsAttention(std::string_view stem) {
@@ -82,6 +108,12 @@ bool IsAttention(std::string_view stem) {
 
 // Whether the module has a bias, as config.json says.
 bool HasBias(const HfConfig& config, std::string_view stem) {
+  if (config.family->all_biases)
+    return !IsTable(stem);
+  if (stem.ends_with(".attn_q_a") || stem.ends_with(".attn_kv_a_mqa"))
+    return config.attention_bias;
+  if (stem.ends_with(".exp_probs_b"))
+    return true;
   if (IsAttention(stem))
     return config.attention_bias || config.qkv_bias;
   if (stem.ends_with(".attn_output"))
@@ -122,6 +154,9 @@ class TensorTaker {
   Status Take(const std::string& name, const Found& found);
   Status TakeVector(const Found& found, TensorInfo info);
   Status TakeFp8(const std::string& stem, const Found& found, TensorInfo info);
+  Status TakePacked(const std::string& stem, const Found& found);
+  Result<Found> PartOf(const std::string& stem, std::string_view kind) const;
+  Result<PackedParts> PartsOf(const std::string& stem, const Found& found) const;
   Status TakeAsF32(const Found& found, TensorInfo info, float addend);
   void Put(TensorInfo info);
   void PutBuffer(TensorInfo info, Buffer buffer);
@@ -132,6 +167,7 @@ class TensorTaker {
   ModelSource& source_;
   std::vector<std::pair<std::string, Found>> weights_;  // GGUF's name; in file order
   std::unordered_map<std::string, Found> scales_;       // by stem
+  std::unordered_map<std::string, Found> parts_;        // of packed matrices, by stem and kind
 };
 
 // Weights and biases to weights_, scales to scales_; refuses what has no place.
@@ -144,8 +180,16 @@ Status TensorTaker::Sort(const Found& found) {
     return NotSupported(
         found, fmt::format("{} with {} layers has no such tensor", config_.family->architecture,
                            config_.model.layer_count));
+  if (place->stem.empty())
+    return {};
   if (place->kind == "weight_scale" || place->kind == "weight_scale_inv") {
     scales_[place->stem] = found;
+    return {};
+  }
+  if (options_.packed && IsPackedPart(place->kind)) {
+    parts_[fmt::format("{}.{}", place->stem, place->kind)] = found;
+    if (place->kind == kPackedValues)
+      weights_.emplace_back(fmt::format("{}.weight", place->stem), found);
     return {};
   }
   // The scale of quantized activations; ours stay wider.
@@ -153,6 +197,10 @@ Status TensorTaker::Sort(const Found& found) {
     return {};
   // transformers ties the head to the embedding, whatever the file holds for it.
   if (place->stem == "output" && config_.tied)
+    return {};
+  // Quantizers write a bias of zeros where the model has none.
+  if (options_.packed && place->kind == "bias" && !HasBias(config_, place->stem) &&
+      std::ranges::all_of(Bytes(found), [](std::byte byte) { return byte == std::byte{0}; }))
     return {};
   const bool known =
       place->kind == "weight" || (place->kind == "bias" && HasBias(config_, place->stem));
@@ -222,8 +270,62 @@ Status TensorTaker::TakeFp8(const std::string& stem, const Found& found, TensorI
   return {};
 }
 
+Result<TensorTaker::Found> TensorTaker::PartOf(const std::string& stem,
+                                               std::string_view kind) const {
+  const auto part = parts_.find(fmt::format("{}.{}", stem, kind));
+  if (part == parts_.end())
+    return Corrupt("the tensor is missing from the model", fmt::format("{}.{}", stem, kind));
+  return part->second;
+}
+
+Result<PackedParts> TensorTaker::PartsOf(const std::string& stem, const Found& found) const {
+  const PackedFormat& format = *options_.packed;
+  const int64_t per_word = 32 / format.bits;
+  const std::vector<int64_t>& shape = found.tensor->shape;
+  if (found.tensor->type != SafetensorsType::kI32 || shape.size() != 2)
+    return NotSupported(found, "a matrix of I32 expected");
+  PackedParts parts;
+  const bool gptq = format.layout == PackedLayout::kGptq;
+  parts.inputs = gptq ? shape[0] * per_word : shape[0];
+  parts.outputs = gptq ? shape[1] : shape[1] * per_word;
+  parts.qweight = Bytes(found);
+  TENON_ASSIGN_OR_RETURN(const Found zeros, PartOf(stem, "qzeros"));
+  if (zeros.tensor->type != SafetensorsType::kI32)
+    return NotSupported(zeros, "I32 expected");
+  parts.qzeros = Bytes(zeros);
+  TENON_ASSIGN_OR_RETURN(const Found scales, PartOf(stem, "scales"));
+  if (!HasFloatValues(scales.tensor->type))
+    return NotSupported(scales, SafetensorsTypeName(scales.tensor->type));
+  parts.scales.resize(scales.tensor->bytes / GetSafetensorsTypeInfo(scales.tensor->type).bytes);
+  DecodeValues(scales.tensor->type, Bytes(scales), parts.scales);
+  const auto groups = parts_.find(stem + ".g_idx");
+  if (groups == parts_.end())
+    return parts;
+  if (groups->second.tensor->type != SafetensorsType::kI32)
+    return NotSupported(groups->second, "I32 expected");
+  parts.groups.resize(groups->second.tensor->bytes / sizeof(int32_t));
+  std::memcpy(parts.groups.data(), Bytes(groups->second).data(),
+              parts.groups.size() * sizeof(int32_t));
+  return parts;
+}
+
+Status TensorTaker::TakePacked(const std::string& stem, const Found& found) {
+  TENON_ASSIGN_OR_RETURN(const PackedParts parts, PartsOf(stem, found));
+  auto matrix = UnpackMatrix(*options_.packed, parts);
+  if (!matrix.ok())
+    return Wrong(found, matrix.error().message);
+  TensorInfo info;
+  info.name = stem + ".weight";
+  info.shape = {parts.outputs, parts.inputs};
+  info.dtype = matrix->dtype;
+  PutBuffer(std::move(info), std::move(matrix->buffer));
+  return {};
+}
+
 Status TensorTaker::Take(const std::string& name, const Found& found) {
   const SafetensorsTensor& tensor = *found.tensor;
+  if (options_.packed && tensor.name.ends_with(kPackedValues))
+    return TakePacked(name.substr(0, name.rfind('.')), found);
   if (tensor.shape.empty() || tensor.shape.size() > 2 || tensor.bytes == 0) {
     return Wrong(found, fmt::format("the shape [{}] found, a vector or a matrix expected",
                                     fmt::join(tensor.shape, ", ")));
@@ -283,14 +385,29 @@ Status CheckBiases(const HfConfig& config, const ModelSource& source) {
   return {};
 }
 
+Status TakeApart(const HfConfig& config, ModelSource& source) {
+  switch (config.family->matrices) {
+    case HfMatrices::kAsTheyAre:
+      return {};
+    case HfMatrices::kFusedPhi3:
+      return SlicePhi3Tensors(config.model, source);
+    case HfMatrices::kFusedGpt2:
+      TENON_RETURN_IF_ERROR(TransposeLayers(source));
+      return SliceQkvTensors(config.model, source);
+    case HfMatrices::kFusedHeads:
+      TENON_RETURN_IF_ERROR(RegroupHeads(config.model, source));
+      return SliceQkvTensors(config.model, source);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status TakeHfTensors(SafetensorsShards shards, const HfConfig& config,
                      const HfTensorOptions& options, ModelSource& source) {
   TENON_RETURN_IF_ERROR(TensorTaker(shards, config, options, source).TakeAll());
   source.files = std::move(shards.files);
-  if (config.family->name == "phi3")
-    TENON_RETURN_IF_ERROR(SlicePhi3Tensors(config.model, source));
+  TENON_RETURN_IF_ERROR(TakeApart(config, source));
   TENON_RETURN_IF_ERROR(StackExperts(config.model, source));
   TENON_RETURN_IF_ERROR(CheckBiases(config, source));
   if (config.tied || source.Find("output.weight") != nullptr)

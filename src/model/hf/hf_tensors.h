@@ -2,12 +2,15 @@
 //
 // Matrices of F32, F16 and BF16 stay where they are in their files. Converted to memory are:
 // vectors (to F32, Gemma's norms with their 1 added), F64 matrices (to F32) and FP8 ones (with
-// their scales, to BF16). Matrices that hold several (phi3's query, key and value) become slices of
-// one.
+// their scales, to BF16), and those of GPTQ and AWQ (to block formats). Matrices that hold several
+// (phi3's query, key and value) become slices of one.
 #pragma once
+
+#include <optional>
 
 #include "base/result.h"
 #include "model/hf/hf_config.h"
+#include "model/hf/packed_weights.h"
 #include "model/model_source.h"
 #include "model/safetensors/safetensors_shards.h"
 
@@ -18,6 +21,8 @@ struct HfTensorOptions {
   // (quantization_config.weight_block_size).
   int64_t fp8_block_rows = 128;
   int64_t fp8_block_columns = 128;
+  // Of matrices that are there as small integers, if any may be.
+  std::optional<PackedFormat> packed;
 };
 
 // Fills source.tensors, by_name and buffers; moves the files of `shards` to source.files. A tensor

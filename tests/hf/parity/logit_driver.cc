@@ -1,6 +1,7 @@
 // Logits of a model in reference mode, for scripts/check_hf_models.py.
 //
-//   logit_driver MODEL < ids > logits   ids: int32, one sequence; logits: float32 [ids, vocabulary]
+//   logit_driver MODEL < ids > logits   ids: int32, one sequence; logits: float32 [ids, vocabulary];
+//                                       of an encoder the sequence's vector
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -30,6 +31,13 @@ Status Run(const char* path) {
   Sequence sequence(model->runner().kv(), CacheScope{}, PrefixCache::kOff);
   TENON_RETURN_IF_ERROR(ReserveNow(sequence, static_cast<int64_t>(ids.size())));
   BatchBuilder builder;
+  if (model->runner().is_encoder()) {
+    builder.AddTokens(builder.AddSequence(sequence.block_table()), ids, 0,
+                      BatchBuilder::Outputs::kLast);
+    TENON_ASSIGN_OR_RETURN(const auto vector, model->runner().Step(builder.batch()));
+    std::fwrite(vector.data(), sizeof(float), vector.size(), stdout);
+    return {};
+  }
   for (size_t begin = 0; begin < ids.size(); begin += 64) {
     const auto piece = std::span(ids).subspan(begin, std::min<size_t>(64, ids.size() - begin));
     builder.Clear();

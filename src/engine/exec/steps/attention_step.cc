@@ -51,9 +51,10 @@ AttentionStep::KvKernels AttentionStep::KvKernels::For(KvType type, const Kernel
 }
 
 std::string AttentionStep::Describe() const {
-  return fmt::format("attention {} heads over {} kv heads of {}{}{}{}", args_.attrs.heads,
+  return fmt::format("attention {} heads over {} kv heads of {}{}{}{}{}", args_.attrs.heads,
                      args_.attrs.kv_heads, args_.attrs.head_dim,
                      args_.attrs.window > 0 ? fmt::format(", window {}", args_.attrs.window) : "",
+                     args_.attrs.causal ? "" : ", not causal",
                      args_.attrs.fused_rope ? ", rotary" : "",
                      args_.quantize != nullptr ? " -> int8" : "");
 }
@@ -107,6 +108,18 @@ Status AttentionStep::Run(const StepContext& context) const {
   return {};
 }
 
+// The token whose key is the last that `row` sees: itself, or the last one of its sequence.
+int64_t AttentionStep::LastSeen(const StepContext& context, int64_t row) const {
+  if (args_.attrs.causal)
+    return row;
+  const std::span<const int32_t> sequences = context.batch.sequences;
+  const int32_t own = sequences[static_cast<size_t>(row)];
+  int64_t last = static_cast<int64_t>(sequences.size()) - 1;
+  while (sequences[static_cast<size_t>(last)] != own)
+    --last;
+  return last;
+}
+
 AttentionStep::Item AttentionStep::ItemAt(const StepContext& context, int64_t index) const {
   Item item;
   // Head by head, so that the next row finds the head's keys in the cache; last rows first, as
@@ -114,7 +127,7 @@ AttentionStep::Item AttentionStep::ItemAt(const StepContext& context, int64_t in
   const int64_t rows = context.RowCount(Symbol::kTokens);
   item.row = rows - 1 - index % rows;
   item.kv_head = index / rows;
-  item.end = context.batch.positions[static_cast<size_t>(item.row)] + 1;
+  item.end = context.batch.positions[static_cast<size_t>(LastSeen(context, item.row))] + 1;
   const int64_t window = args_.attrs.window;
   item.begin = window > 0 ? std::max<int64_t>(0, item.end - window) : 0;
   DivideKeys(item);

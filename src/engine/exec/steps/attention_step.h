@@ -66,6 +66,7 @@ class AttentionStep final : public PlanStep {
   // With fewer items than this, workers share an item's spans.
   static constexpr int64_t kFewItems = 32;
 
+  int64_t LastSeen(const StepContext& context, int64_t row) const;
   Item ItemAt(const StepContext& context, int64_t index) const;
   void DivideKeys(Item& item) const;
   AttentionFn SetKeys(const StepContext& context, const Item& item, int64_t span,

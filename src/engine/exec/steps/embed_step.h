@@ -1,4 +1,4 @@
-// EmbedStep: rows of the embedding table, decoded from the file as they are needed.
+// EmbedStep: rows of an embedding table, decoded from the file as they are needed.
 #pragma once
 
 #include <string>
@@ -8,6 +8,9 @@
 
 namespace tenon {
 
+// What the rows are chosen by.
+enum class EmbedIds : uint8_t { kTokens, kPositions };
+
 // Source: graph op `embed` (graph/ops/attrs.h).
 class EmbedStep final : public PlanStep {
  public:
@@ -15,8 +18,9 @@ class EmbedStep final : public PlanStep {
     const WeightSource* weights = nullptr;  // outlives the plan
     std::string table;
     DType dtype = DType::kF32;
-    int64_t vocab = 0;
-    float scale = 1.0F;
+    int64_t vocab = 0;  // rows of the table
+    EmbedAttrs attrs;
+    EmbedIds ids = EmbedIds::kTokens;
     ScaleFn scale_row = nullptr;
     Operand out;  // F32 [N, D]
   };
@@ -28,6 +32,7 @@ class EmbedStep final : public PlanStep {
   Status Run(const StepContext& context) const override;
 
  private:
+  Result<int64_t> TableRow(const StepContext& context, int64_t row) const;
   Status FillRow(const StepContext& context, int64_t row, std::byte* scratch) const;
 
   Args args_;

@@ -34,6 +34,30 @@ class RmsNormStep final : public PlanStep {
   Args args_;
 };
 
+class LayerNormStep final : public PlanStep {
+ public:
+  struct Args {
+    QuantizeRowFn quantize = nullptr;  // when out is kActI8
+    const float* weight = nullptr;     // [columns]
+    const float* bias = nullptr;       // [columns]
+    float eps = 0.0F;
+    Operand x;
+    Operand out;
+  };
+  LayerNormStep(std::string name, const Args& args) : PlanStep(std::move(name)), args_(args) {}
+
+  std::string Describe() const override;
+  int64_t WorkerScratchBytes() const override;
+  Status Run(const StepContext& context) const override;
+
+ private:
+  Args args_;
+};
+
+// max(x, 0), and 0.5 x (1 + erf(x / sqrt(2))). As UnaryFn.
+void ReluRow(const float* x, int64_t n, float* out);
+void GeluErfRow(const float* x, int64_t n, float* out);
+
 class QuantizeStep final : public PlanStep {
  public:
   struct Args {
@@ -122,6 +146,7 @@ class RopeStep final : public PlanStep {
 class SelectRowsStep final : public PlanStep {
  public:
   struct Args {
+    SelectRowsAttrs attrs;
     Operand x;
     Operand out;
   };
@@ -131,6 +156,8 @@ class SelectRowsStep final : public PlanStep {
   Status Run(const StepContext& context) const override;
 
  private:
+  void Pool(const StepContext& context, int64_t source, float* out) const;
+
   Args args_;
 };
 

@@ -1,0 +1,28 @@
+// GPT-2 (Radford et al., 2019): learned positions, layer norms before each sublayer, biases
+// everywhere, a plain feed-forward network with GELU. Files hold query, key and value in one
+// matrix, which the reader has taken apart.
+#include "model/arch/architecture.h"
+#include "model/arch/decoder_builder.h"
+
+namespace tenon {
+
+Result<Graph> BuildGpt2(const ModelSource& source) {
+  DecoderBuilder b(source);
+  const ModelConfig& c = b.config();
+  const int64_t width = c.head_count * c.head_dim;
+  ValueId x = b.Add(b.Embed(), b.EmbedPositions(0));
+  for (int64_t layer = 0; layer < c.layer_count; ++layer) {
+    b.SetLayer(layer);
+    ValueId h = b.LayerNorm(x, "attn_norm");
+    ValueId q = b.Linear(h, "attn_q", width, c.hidden_size);
+    ValueId k = b.Linear(h, "attn_k", width, c.hidden_size);
+    ValueId v = b.Linear(h, "attn_v", width, c.hidden_size);
+    ValueId a = b.Attention(q, k, v, b.DefaultAttention());
+    x = b.Add(b.Linear(a, "attn_output", c.hidden_size, width), x);
+    x = b.Add(b.PlainFeedForward(b.LayerNorm(x, "ffn_norm")), x);
+  }
+  b.Head(x);
+  return b.Finish();
+}
+
+}  // namespace tenon

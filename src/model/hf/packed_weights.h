@@ -1,0 +1,60 @@
+// Matrices of small integers with scales and zero points for groups of columns, as GPTQ
+// (arXiv 2210.17323) and AWQ (arXiv 2306.00978) checkpoints store them.
+//
+// A weight of output o and input i is scales[g(i)][o] * (q[i][o] - zero[g(i)][o]).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/json/json_document.h"
+#include "tensor/buffer.h"
+#include "tensor/dtype.h"
+
+namespace tenon {
+
+// How integers lie in 32-bit words, lowest bits first.
+enum class PackedLayout : uint8_t {
+  kGptq,  // qweight [inputs / n, outputs]: a word holds n inputs of one output
+  kAwq,   // qweight [inputs, outputs / n]: a word holds n outputs, even ones first
+};
+
+// What config.json's quantization_config, quantize_config.json or quant_config.json says.
+struct PackedFormat {
+  PackedLayout layout = PackedLayout::kGptq;
+  int64_t bits = 4;
+  int64_t group_size = 128;  // inputs; -1: all
+  int64_t zero_addend = 0;   // files of GPTQ's first version store zero points less 1
+  bool symmetric = false;    // zero points are half the range
+};
+
+// `method` is "gptq" or "awq". kUnsupported for formats of other layouts, and for bits other than
+// 2, 4 and 8.
+Result<PackedFormat> ReadPackedFormat(const JsonValue& config, std::string_view method);
+
+// The parts of one matrix, as the file has them; a word is 4 bytes.
+struct PackedParts {
+  std::span<const std::byte> qweight;
+  std::span<const std::byte> qzeros;  // [groups, outputs / n]
+  std::vector<float> scales;          // [groups, outputs]
+  std::vector<int32_t> groups;        // [inputs] each input's group; empty: in order
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+};
+
+struct UnpackedMatrix {
+  DType dtype = DType::kF32;
+  Buffer buffer;  // [outputs] rows of `inputs` values
+};
+
+// The same values, exactly, in the smallest block format that holds them: Q4_0, Q5_0 or Q8_0, a
+// group's scale repeated in its blocks; or as F32, where groups are not whole blocks of inputs (as
+// with desc_act), a scale is no F16 or a value no 8-bit integer. kCorrupt when sizes don't fit each
+// other.
+Result<UnpackedMatrix> UnpackMatrix(const PackedFormat& format, const PackedParts& parts);
+
+}  // namespace tenon
