@@ -5,7 +5,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<Command, 13> kCommands = {{
+constexpr std::array<Command, 14> kCommands = {{
     {"run", "Generate once from a prompt", DefineRun},
     {"chat", "Talk with a model in the terminal", DefineChat},
     {"serve", "Serve a model over HTTP and WebSocket", DefineServe},
@@ -14,6 +14,7 @@ constexpr std::array<Command, 13> kCommands = {{
     {"list", "Models in the local store", DefineList},
     {"rm", "Remove a model from the local store", DefineRemove},
     {"inspect", "Show a model's file, graph, optimised graph or plan", DefineInspect},
+    {"convert", "Write a model in another format", DefineConvert},
     {"tokenize", "Text to token ids", DefineTokenize},
     {"perplexity", "Measure a model's quality on a text", DefinePerplexity},
     {"bench", "Measure a model's speed", DefineBench},

@@ -30,8 +30,7 @@ std::pair<std::string, std::string> OnnxGraphWriter::RotaryTables(const RopePara
   const std::string positions = builder_.Node(
       "Unsqueeze", {builder_.Node("Cast", {"position_ids"}, CastTo(ElementType::kF32)),
                     builder_.Integers({2, 3})});
-  const std::string angles =
-      builder_.Node("Mul", {positions, builder_.Numbers(frequencies)});
+  const std::string angles = builder_.Node("Mul", {positions, builder_.Numbers(frequencies)});
   std::pair<std::string, std::string> names = {Mul(builder_.Node("Cos", {angles}), magnitude),
                                                Mul(builder_.Node("Sin", {angles}), magnitude)};
   tables_.emplace_back(rope, names);
@@ -42,15 +41,14 @@ std::pair<std::string, std::string> OnnxGraphWriter::RotaryTables(const RopePara
 Status OnnxGraphWriter::Rope(const tenon::Op& op, const RopeAttrs& attrs) {
   const RopeParams& rope = attrs.rope;
   const auto [cos, sin] = RotaryTables(rope);
-  const std::string heads = builder_.Node(
-      "Reshape", {In(op, 0), builder_.Integers({0, 0, -1, attrs.head_dim})});
+  const std::string heads =
+      builder_.Node("Reshape", {In(op, 0), builder_.Integers({0, 0, -1, attrs.head_dim})});
   const int64_t half = rope.rotary_dim / 2;
   std::string turned = heads;
   std::string rest;
   if (rope.rotary_dim < attrs.head_dim) {
     const auto parts = builder_.NodeOf(
-        "Split",
-        {heads, builder_.Integers({rope.rotary_dim, attrs.head_dim - rope.rotary_dim})},
+        "Split", {heads, builder_.Integers({rope.rotary_dim, attrs.head_dim - rope.rotary_dim})},
         {{"axis", int64_t{-1}}}, 2);
     turned = parts[0];
     rest = parts[1];
@@ -68,10 +66,10 @@ Status OnnxGraphWriter::Rope(const tenon::Op& op, const RopeAttrs& attrs) {
     a = parts[0];
     b = parts[1];
   }
-  const std::string first = builder_.Node(
-      "Sub", {builder_.Node("Mul", {a, cos}), builder_.Node("Mul", {b, sin})});
-  const std::string second = builder_.Node(
-      "Add", {builder_.Node("Mul", {a, sin}), builder_.Node("Mul", {b, cos})});
+  const std::string first =
+      builder_.Node("Sub", {builder_.Node("Mul", {a, cos}), builder_.Node("Mul", {b, sin})});
+  const std::string second =
+      builder_.Node("Add", {builder_.Node("Mul", {a, sin}), builder_.Node("Mul", {b, cos})});
   std::string joined;
   if (rope.interleaved) {
     const std::string axis = builder_.Integers({-1});
@@ -117,15 +115,16 @@ std::string OnnxGraphWriter::Present(std::string_view what, int64_t layer, const
                                      const AttentionAttrs& attrs) {
   const std::string past = fmt::format("past_key_values.{}.{}", layer, what);
   const std::string present = fmt::format("present.{}.{}", layer, what);
-  const std::string heads = builder_.Node(
-      "Reshape", {rows, builder_.Integers({0, 0, attrs.kv_heads, attrs.head_dim})});
+  const std::string heads =
+      builder_.Node("Reshape", {rows, builder_.Integers({0, 0, attrs.kv_heads, attrs.head_dim})});
   const std::string moved = builder_.Node("Transpose", {heads}, Permutation({0, 2, 1, 3}));
   builder_.Input(past, ElementType::kF32, {"batch", attrs.kv_heads, "past", attrs.head_dim});
   builder_.Output(present, ElementType::kF32, {"batch", attrs.kv_heads, "total", attrs.head_dim});
   return builder_.Node("Concat", {past, moved}, {{"axis", int64_t{2}}}, present);
 }
 
-// Query heads that share a key head are a dimension of their own: [batch, kv_heads, group, rows, ..].
+// Query heads that share a key head are a dimension of their own: [batch, kv_heads, group, rows,
+// ..].
 Status OnnxGraphWriter::Attention(const tenon::Op& op, const AttentionAttrs& attrs) {
   if (attrs.fused_rope)
     return Unsupported("a fused rotation", op.name);
@@ -136,15 +135,16 @@ Status OnnxGraphWriter::Attention(const tenon::Op& op, const AttentionAttrs& att
   const std::string split = builder_.Node(
       "Reshape", {In(op, 0), builder_.Integers({0, 0, attrs.kv_heads, group, attrs.head_dim})});
   const std::string q = builder_.Node("Transpose", {split}, Permutation({0, 2, 3, 1, 4}));
-  const std::string k =
-      builder_.Node("Unsqueeze", {builder_.Node("Transpose", {keys}, Permutation({0, 1, 3, 2})), axis});
+  const std::string k = builder_.Node(
+      "Unsqueeze", {builder_.Node("Transpose", {keys}, Permutation({0, 1, 3, 2})), axis});
   const std::string v = builder_.Node("Unsqueeze", {values, axis});
   std::string scores = Mul(builder_.Node("MatMul", {q, k}), attrs.scale);
   scores = builder_.Node("Add", {Softcap(scores, attrs.softcap), Mask(attrs.window)});
   const std::string shares = builder_.Node("Softmax", {scores}, {{"axis", int64_t{-1}}});
   const std::string mixed = builder_.Node("MatMul", {shares, v});
   const std::string rows = builder_.Node("Transpose", {mixed}, Permutation({0, 3, 1, 2, 4}));
-  Out(op, builder_.Node("Reshape", {rows, builder_.Integers({0, 0, attrs.heads * attrs.head_dim})}));
+  Out(op,
+      builder_.Node("Reshape", {rows, builder_.Integers({0, 0, attrs.heads * attrs.head_dim})}));
   return {};
 }
 

@@ -22,11 +22,12 @@ constexpr int64_t kOpset = 17;
 // Of ONNX's operators that exported decoders have, those that the parser of TensorRT 10 takes
 // (its operators.md).
 constexpr std::array<std::string_view, 31> kTensorRtOperators = {
-    "Add",       "And",     "Cast",   "Concat",      "Cos",    "DequantizeLinear", "Div",
-    "Gather",    "Greater", "Less",   "LessOrEqual", "MatMul", "Mul",              "Pow",
-    "Range",     "Reshape", "Shape",  "Sigmoid",     "Sin",    "Slice",            "Softmax",
-    "Split",     "Sqrt",    "Sub",    "Tanh",        "Erf",    "Transpose",        "Unsqueeze",
-    "Where",     "ReduceMean", "QuantizeLinear"};
+    "Add",           "And",    "Cast",      "Concat",    "Cos",         "DequantizeLinear",
+    "Div",           "Gather", "Greater",   "Less",      "LessOrEqual", "MatMul",
+    "Mul",           "Pow",    "Range",     "Reshape",   "Shape",       "Sigmoid",
+    "Sin",           "Slice",  "Softmax",   "Split",     "Sqrt",        "Sub",
+    "Tanh",          "Erf",    "Transpose", "Unsqueeze", "Where",       "ReduceMean",
+    "QuantizeLinear"};
 
 // Values of the model's frequency factors; none for most models.
 Result<std::vector<float>> FrequencyFactors(const ModelSource& source) {

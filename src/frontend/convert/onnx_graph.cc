@@ -43,8 +43,8 @@ Status OnnxGraphWriter::Embed(const Op& op, const EmbedAttrs& attrs) {
     const std::string scale = builder_.Node("Gather", {tensor + ".scale", "input_ids"});
     const std::string values =
         builder_.Node("Cast", {q}, {{"to", static_cast<int64_t>(ElementType::kF32)}});
-    rows = builder_.Node(
-        "Mul", {values, builder_.Node("Unsqueeze", {scale, builder_.Integers({-1})})});
+    rows = builder_.Node("Mul",
+                         {values, builder_.Node("Unsqueeze", {scale, builder_.Integers({-1})})});
   } else {
     TENON_RETURN_IF_ERROR(file_.PutFloats(tensor, builder_));
     rows = builder_.Node("Gather", {tensor, "input_ids"});

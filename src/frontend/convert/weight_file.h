@@ -22,7 +22,8 @@ class WeightFile {
 
   // The tensor as float32 under its own name, once.
   Status PutFloats(const std::string& tensor, OnnxBuilder& builder);
-  // A matrix as int8 rows, "<tensor>.q", and their scales, "<tensor>.scale": w = scale * q, |q| <= 127.
+  // A matrix as int8 rows, "<tensor>.q", and their scales, "<tensor>.scale": w = scale * q, |q| <=
+  // 127.
   Status PutInt8(const std::string& tensor, OnnxBuilder& builder);
   Status Close() { return file_.Sync(); }
 

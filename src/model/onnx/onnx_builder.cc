@@ -194,10 +194,9 @@ std::string OnnxBuilder::Serialize(int64_t opset, std::string_view data_file) co
   for (const ExternalTensor& tensor : external_) {
     // external_data 13 (StringStringEntryProto: key 1, value 2), data_location 14 (EXTERNAL 1).
     std::string bytes = TensorHead(tensor.name, tensor.type, tensor.shape);
-    for (const auto& [key, value] :
-         {std::pair<std::string, std::string>{"location", data_file},
-          {"offset", std::to_string(tensor.offset)},
-          {"length", std::to_string(tensor.bytes)}}) {
+    for (const auto& [key, value] : {std::pair<std::string, std::string>{"location", data_file},
+                                     {"offset", std::to_string(tensor.offset)},
+                                     {"length", std::to_string(tensor.bytes)}}) {
       std::string entry;
       PutText(entry, 1, key);
       PutText(entry, 2, value);

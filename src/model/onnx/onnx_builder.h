@@ -1,7 +1,8 @@
-// OnnxBuilder: an ONNX model under construction, to be written with its weights in a file beside it.
+// OnnxBuilder: an ONNX model under construction, to be written with its weights in a file beside
+// it.
 //
-// Writes protobuf's wire format itself (wire_reader.h reads it). Names of values are made here where
-// none is asked for. Threading: one thread.
+// Writes protobuf's wire format itself (wire_reader.h reads it). Names of values are made here
+// where none is asked for. Threading: one thread.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +60,7 @@ class OnnxBuilder {
   std::vector<std::string> nodes_;         // serialised NodeProto
   std::vector<std::string> initializers_;  // serialised TensorProto
   std::vector<ExternalTensor> external_;
-  std::vector<std::string> inputs_;   // serialised ValueInfoProto
+  std::vector<std::string> inputs_;  // serialised ValueInfoProto
   std::vector<std::string> outputs_;
   std::map<std::string, std::string> constants_;  // type, shape and bytes to name
   int next_ = 0;
