@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "engine/program/number_convert.h"
@@ -98,6 +99,7 @@ Status ProgramRunner::TakeInputs(const std::vector<TensorView>& inputs) {
   if (inputs.size() != program_.inputs.size())
     return InvalidArgument(
         fmt::format("{} inputs, {} expected", inputs.size(), program_.inputs.size()));
+  std::map<std::string_view, int64_t> named;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ProgramValue& value = program_.value(program_.inputs[i]);
     if (value.type != ElementType::kUndefined && value.type != inputs[i].type)
@@ -106,8 +108,11 @@ Status ProgramRunner::TakeInputs(const std::vector<TensorView>& inputs) {
                              fmt::format("input '{}'", value.name));
     bool fits = !value.shape || value.shape->size() == inputs[i].shape.size();
     for (size_t d = 0; fits && value.shape && d < value.shape->size(); ++d) {
-      const int64_t wanted = (*value.shape)[d].value;
-      fits = wanted < 0 || wanted == inputs[i].shape[d];
+      const ProgramDim& wanted = (*value.shape)[d];
+      fits = wanted.value < 0 || wanted.value == inputs[i].shape[d];
+      // Passes rely on a name standing for one number.
+      if (wanted.value < 0 && !wanted.name.empty())
+        fits = named.emplace(wanted.name, inputs[i].shape[d]).first->second == inputs[i].shape[d];
     }
     if (!fits)
       return InvalidArgument(fmt::format("the shape {} is not what is declared", inputs[i].shape),

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "frontend/cli/command.h"
+#include "frontend/convert/gguf_export.h"
 #include "frontend/convert/onnx_export.h"
 #include "frontend/store/store.h"
 #include "model/model_source.h"
@@ -21,6 +22,7 @@ struct ConvertFlags {
   std::string output;
   std::string to;
   bool int8 = false;
+  std::string pre_tokenizer;
 };
 
 // The first `name` in $PATH; empty when there is none.
@@ -80,8 +82,10 @@ Status Convert(const ConvertFlags& flags) {
   }
   if (flags.to == "onnx" || (flags.to.empty() && output.extension() == ".onnx"))
     return ExportOnnx(source, weights, output);
-  return Unsupported(fmt::format("'{}' names no format that is written; .onnx, or --to onnx or "
-                                 "tensorrt expected",
+  if (flags.to == "gguf" || (flags.to.empty() && output.extension() == ".gguf"))
+    return ExportGguf(source, flags.pre_tokenizer, output);
+  return Unsupported(fmt::format("'{}' names no format that is written; .onnx or .gguf, or --to "
+                                 "expected",
                                  flags.output),
                      "output");
 }
@@ -92,8 +96,11 @@ CommandBody DefineConvert(CLI::App& app) {
   auto flags = std::make_shared<ConvertFlags>();
   app.add_option("input", flags->input, "File, directory or name from `tenon list`")->required();
   app.add_option("output", flags->output, "File to write, such as model.onnx")->required();
-  app.add_option("--to", flags->to, "Format (default: by the output's name): onnx or tensorrt")
-      ->check(CLI::IsMember({"onnx", "tensorrt"}));
+  app.add_option("--to", flags->to,
+                 "Format (default: by the output's name): onnx, gguf or tensorrt")
+      ->check(CLI::IsMember({"onnx", "gguf", "tensorrt"}));
+  app.add_option("--pre", flags->pre_tokenizer,
+                 "GGUF's name of the pre-tokenizer, where tokenizer.json does not tell");
   app.add_flag("--int8", flags->int8,
                "Weights as int8 with a scale for each row (DequantizeLinear)");
   return [flags] { return Convert(*flags); };

@@ -38,7 +38,7 @@ std::pair<std::string, std::string> OnnxGraphWriter::RotaryTables(const RopePara
 }
 
 // (a, b) -> (a cos - b sin, a sin + b cos) of halves, or of neighbours (interleaved).
-Status OnnxGraphWriter::Rope(const tenon::Op& op, const RopeAttrs& attrs) {
+Status OnnxGraphWriter::Rope(const Op& op, const RopeAttrs& attrs) {
   const RopeParams& rope = attrs.rope;
   const auto [cos, sin] = RotaryTables(rope);
   const std::string heads =
@@ -125,7 +125,7 @@ std::string OnnxGraphWriter::Present(std::string_view what, int64_t layer, const
 
 // Query heads that share a key head are a dimension of their own: [batch, kv_heads, group, rows,
 // ..].
-Status OnnxGraphWriter::Attention(const tenon::Op& op, const AttentionAttrs& attrs) {
+Status OnnxGraphWriter::Attention(const Op& op, const AttentionAttrs& attrs) {
   if (attrs.fused_rope)
     return Unsupported("a fused rotation", op.name);
   const int64_t group = attrs.heads / attrs.kv_heads;

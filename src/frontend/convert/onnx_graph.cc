@@ -104,7 +104,7 @@ std::string OnnxGraphWriter::Softcap(const std::string& x, float cap) {
   return Mul(builder_.Node("Tanh", {Mul(x, 1.0F / cap)}), cap);
 }
 
-Status OnnxGraphWriter::Op(const tenon::Op& op) {
+Status OnnxGraphWriter::WriteOp(const Op& op) {
   const OpAttrs& attrs = op.attrs;
   if (const auto* embed = std::get_if<EmbedAttrs>(&attrs))
     return Embed(op, *embed);
@@ -139,8 +139,8 @@ Result<std::string> OnnxGraphWriter::Write() {
   builder_.Input("input_ids", ElementType::kI64, {"batch", "sequence"});
   builder_.Input("position_ids", ElementType::kI64, {"batch", "sequence"});
   builder_.Input("attention_mask", ElementType::kI64, {"batch", "total"});
-  for (const tenon::Op& op : graph_.ops())
-    TENON_RETURN_IF_ERROR(Op(op));
+  for (const Op& op : graph_.ops())
+    TENON_RETURN_IF_ERROR(WriteOp(op));
   if (graph_.outputs().empty())
     return Unsupported("a graph without outputs");
   return names_[graph_.outputs()[0]];

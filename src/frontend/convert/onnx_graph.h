@@ -33,15 +33,15 @@ class OnnxGraphWriter {
  private:
   using Names = std::vector<std::string>;
 
-  Status Op(const tenon::Op& op);
+  Status WriteOp(const Op& op);
   Result<std::string> Vector(ValueId weight);
   // A matrix ready for MatMul: [columns, rows].
   Result<std::string> Matrix(ValueId weight);
-  Status Embed(const tenon::Op& op, const EmbedAttrs& attrs);
-  Status Norm(const tenon::Op& op, const RmsNormAttrs& attrs);
-  Status Linear(const tenon::Op& op, const LinearAttrs& attrs);
-  Status Rope(const tenon::Op& op, const RopeAttrs& attrs);
-  Status Attention(const tenon::Op& op, const AttentionAttrs& attrs);
+  Status Embed(const Op& op, const EmbedAttrs& attrs);
+  Status Norm(const Op& op, const RmsNormAttrs& attrs);
+  Status Linear(const Op& op, const LinearAttrs& attrs);
+  Status Rope(const Op& op, const RopeAttrs& attrs);
+  Status Attention(const Op& op, const AttentionAttrs& attrs);
   std::string Gelu(const std::string& x);
   std::string Softcap(const std::string& x, float cap);
   // [batch, 1, 1, queries, keys] to add to scores.
@@ -51,8 +51,8 @@ class OnnxGraphWriter {
   std::string Present(std::string_view what, int64_t layer, const std::string& rows,
                       const AttentionAttrs& attrs);
 
-  const std::string& In(const tenon::Op& op, size_t i) { return names_[op.inputs[i]]; }
-  void Out(const tenon::Op& op, std::string name) { names_[op.outputs[0]] = std::move(name); }
+  const std::string& In(const Op& op, size_t i) { return names_[op.inputs[i]]; }
+  void Out(const Op& op, std::string name) { names_[op.outputs[0]] = std::move(name); }
   std::string Mul(const std::string& x, float factor) {
     return factor == 1.0F ? x : builder_.Node("Mul", {x, builder_.Number(factor)});
   }

@@ -58,4 +58,12 @@ const GgmlType* FindGgmlType(uint32_t number) {
   return nullptr;
 }
 
+std::optional<uint32_t> GgmlTypeNumber(DType dtype) {
+  for (const GgmlType& type : kTypes) {
+    if (type.dtype == dtype)
+      return type.number;
+  }
+  return std::nullopt;
+}
+
 }  // namespace tenon

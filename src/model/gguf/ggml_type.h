@@ -18,4 +18,7 @@ struct GgmlType {
 // Null for a number that GGML never gave out.
 const GgmlType* FindGgmlType(uint32_t number);
 
+// The number of a dtype that files may hold; none for the others.
+std::optional<uint32_t> GgmlTypeNumber(DType dtype);
+
 }  // namespace tenon
