@@ -116,8 +116,9 @@ TEST(OnnxFileTest, EveryTruncationIsAnErrorOrAModel) {
   for (size_t size = 0; size < bytes.size(); ++size) {
     const std::string part = bytes.substr(0, size);
     const auto file = OnnxFile::Parse(BytesOf(part), "test");
-    if (!file.ok())
+    if (!file.ok()) {
       EXPECT_FALSE(file.error().where.empty()) << size;
+    }
   }
 }
 

@@ -25,7 +25,7 @@ Machine& TheMachine() {
 }
 
 // Every dimension that is not a number is 3.
-std::vector<double> Run(Program program) {
+std::vector<double> Numbers(Program program) {
   std::vector<std::vector<std::byte>> bytes;
   std::vector<TensorView> inputs;
   int64_t seed = 1;
@@ -196,22 +196,23 @@ TEST_P(PassCaseTest, ChangesTheNodesAndKeepsTheNumbers) {
   const Case& c = GetParam();
   auto program = ParseProgram(c.before);
   ASSERT_TRUE(program.ok()) << program.error().ToString();
-  const std::vector<double> before = Run(std::move(*ParseProgram(c.before)));
+  const std::vector<double> before = Numbers(std::move(*ParseProgram(c.before)));
   ASSERT_FALSE(before.empty());
   // Fusions ask for shapes, which this one finds; it changes nothing else in these programs.
-  if (std::string(c.pass) != "fold_constants" && std::string(c.pass) != "fold_shapes")
+  if (std::string(c.pass) != "fold_constants" && std::string(c.pass) != "fold_shapes") {
     ASSERT_TRUE(RunProgramPass(*program, "fold_shapes", Context()).ok());
+  }
   const auto stats = RunProgramPass(*program, c.pass, Context());
   ASSERT_TRUE(stats.ok()) << stats.error().ToString();
   EXPECT_EQ(NodesText(*program), c.after);
-  const std::vector<double> after = Run(std::move(*program));
+  const std::vector<double> after = Numbers(std::move(*program));
   ASSERT_EQ(before.size(), after.size());
   for (size_t i = 0; i < before.size(); ++i)
     EXPECT_NEAR(before[i], after[i], 1e-5 * (1.0 + std::fabs(before[i]))) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PassCaseTest, testing::ValuesIn(kCases), [](const auto& info) {
-  std::string name = std::string(info.param.pass) + "_" + std::to_string(info.index);
+INSTANTIATE_TEST_SUITE_P(All, PassCaseTest, testing::ValuesIn(kCases), [](const auto& param) {
+  std::string name = std::string(param.param.pass) + "_" + std::to_string(param.index);
   return name;
 });
 
@@ -304,13 +305,14 @@ TEST(ProgramPassTest, RandomProgramsKeepTheirNumbers) {
     if (!(*probe)->Run({input, input}).ok())
       continue;
     ++ran;
-    const std::vector<double> before = Run(std::move(*ParseProgram(text)));
+    const std::vector<double> before = Numbers(std::move(*ParseProgram(text)));
     ASSERT_TRUE(OptimizeProgram(*program, Context()).ok()) << text;
-    const std::vector<double> after = Run(std::move(*program));
+    const std::vector<double> after = Numbers(std::move(*program));
     ASSERT_EQ(before.size(), after.size()) << text;
     for (size_t i = 0; i < before.size(); ++i) {
-      if (std::isfinite(before[i]))
+      if (std::isfinite(before[i])) {
         EXPECT_NEAR(before[i], after[i], 1e-4 * (1.0 + std::fabs(before[i]))) << text;
+      }
     }
   }
   EXPECT_GE(ran, 20);
