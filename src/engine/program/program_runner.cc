@@ -35,7 +35,8 @@ ProgramRunner::ProgramRunner(Program program, const ProgramOptions& options, Thr
       options_(options),
       pool_(pool),
       kernels_(kernels),
-      memory_(options.memory_limit, options.reuse) {}
+      memory_(options.memory_limit, options.reuse),
+      outputs_memory_(options.memory_limit, options.reuse) {}
 
 Result<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(Program program,
                                                              const ProgramOptions& options,
@@ -125,6 +126,7 @@ Status ProgramRunner::TakeInputs(const std::vector<TensorView>& inputs) {
 
 Result<std::vector<TensorView>> ProgramRunner::Run(const std::vector<TensorView>& inputs) {
   memory_.Clear();
+  outputs_memory_.Clear();
   storages_.clear();
   stats_ = {};
   for (Slot& slot : slots_)
@@ -134,6 +136,7 @@ Result<std::vector<TensorView>> ProgramRunner::Run(const std::vector<TensorView>
   for (size_t i = 0; i < program_.nodes.size(); ++i)
     TENON_RETURN_IF_ERROR(RunNode(i));
   stats_.peak_bytes = memory_.peak_bytes();
+  stats_.output_bytes = outputs_memory_.peak_bytes();
   std::vector<TensorView> outputs;
   for (const ProgramValueId id : program_.outputs)
     outputs.push_back(slots_[id.index()].view);
@@ -163,7 +166,7 @@ void ProgramRunner::Unuse(Slot& slot) {
     return;
   Storage& storage = storages_[static_cast<size_t>(slot.storage)];
   if (--storage.users == 0)
-    memory_.Release(storage.data);
+    (storage.of_output ? outputs_memory_ : memory_).Release(storage.data);
   slot.storage = -1;
 }
 
@@ -194,10 +197,13 @@ Result<TensorView> ProgramRunner::MakeOutput(size_t node, size_t i, ElementType 
     scratch_.push_back(view.data);
     return view;
   }
-  int32_t storage = i == 0 ? StorageToReuse(node, bytes, type, view.shape) : -1;
+  // Outputs outlive the run: they have memory of their own.
+  const bool of_output = last_reader_[id.index()] == INT64_MAX;
+  int32_t storage = i == 0 && !of_output ? StorageToReuse(node, bytes, type, view.shape) : -1;
   if (storage < 0) {
-    TENON_ASSIGN_OR_RETURN(view.data, memory_.Allocate(bytes));
-    storages_.push_back({view.data, 0});
+    TensorMemory& memory = of_output ? outputs_memory_ : memory_;
+    TENON_ASSIGN_OR_RETURN(view.data, memory.Allocate(bytes));
+    storages_.push_back({view.data, 0, of_output});
     storage = static_cast<int32_t>(storages_.size() - 1);
   }
   Storage& owner = storages_[static_cast<size_t>(storage)];

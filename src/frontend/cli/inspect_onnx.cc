@@ -130,7 +130,8 @@ Json Row(const Measured& measured) {
   return {{"nodes", measured.nodes},
           {"kernel_launches", measured.stats.launches},
           {"flops", measured.stats.flops},
-          {"peak_activation_bytes", measured.stats.peak_bytes}};
+          {"peak_activation_bytes", measured.stats.peak_bytes},
+          {"output_bytes", measured.stats.output_bytes}};
 }
 
 Result<Json> Compare(const std::filesystem::path& path, const InspectOnnxFlags& flags) {
