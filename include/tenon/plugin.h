@@ -3,13 +3,13 @@
  *   tenon inspect model.onnx --plugin ./libmine.so
  *
  * The library describes operators (schema), says the types and shapes of their outputs (shape), and
- * computes them on the CPU (run). An ONNX node takes an operator by its domain and name. This header is
- * the whole interface: plain C, no other header of Tenon, nothing to link with.
+ * computes them on the CPU (run). An ONNX node takes an operator by its domain and name. This
+ * header is the whole interface: plain C, no other header of Tenon, nothing to link with.
  *
  * Threading: Tenon calls shape and run of one operator from one thread at a time for each session;
- * several sessions may call at once. Strings and tables that a plugin hands out must stay valid until
- * the process ends; what Tenon hands to a call is valid during the call. No exception may leave a
- * function of the plugin.
+ * several sessions may call at once. Strings and tables that a plugin hands out must stay valid
+ * until the process ends; what Tenon hands to a call is valid during the call. No exception may
+ * leave a function of the plugin.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
@@ -60,7 +60,8 @@ typedef struct TenonOutput {
 /* One execution of one node. */
 typedef struct TenonCall TenonCall;
 
-/* What a plugin may ask. Functions that return int give 0 when there is such a thing, -1 otherwise. */
+/* What a plugin may ask. Functions that return int give 0 when there is such a thing, -1 otherwise.
+ */
 typedef struct TenonHost {
   uint32_t abi;
   uint32_t (*input_count)(const TenonCall* call);
@@ -96,8 +97,8 @@ typedef struct TenonPlugin {
   const TenonOperator* operators;
 } TenonPlugin;
 
-/* The one symbol of a plugin. `host_abi` is the version of the Tenon that asks; return the table whatever
- * it is, or null to decline. */
+/* The one symbol of a plugin. `host_abi` is the version of the Tenon that asks; return the table
+ * whatever it is, or null to decline. */
 typedef const TenonPlugin* (*TenonPluginEntry)(uint32_t host_abi);
 #define TENON_PLUGIN_ENTRY "tenon_plugin"
 

@@ -9,9 +9,9 @@ namespace tenon {
 namespace {
 
 // Output rows that the task wants for its caller and its first draw.
-int64_t OwnRows(const SequenceTask& task) {
+int64_t OwnRows(const SequenceTask& task, const ModelRunner& runner) {
   if (task.rows != RowKind::kNone)
-    return task.compute;
+    return runner.is_encoder() ? 1 : task.compute;
   return task.Decides() ? 1 : 0;
 }
 
@@ -43,7 +43,7 @@ void PlainEngine::FitGuesses(std::span<SequenceTask> tasks) {
   StepCapacity left = capacity();
   for (const SequenceTask& task : tasks) {
     left.tokens -= task.compute;
-    left.output_rows -= OwnRows(task);
+    left.output_rows -= OwnRows(task, runner_);
   }
   for (SequenceTask& task : tasks) {
     if (task.guesses.tokens.empty())
@@ -65,14 +65,15 @@ void PlainEngine::FitGuesses(std::span<SequenceTask> tasks) {
 
 void PlainEngine::AddPart(SequenceTask& task) {
   Part part{&task, rows_, 0, static_cast<int64_t>(task.guesses.tokens.size()), task.Decides()};
-  part.rows = OwnRows(task) + part.guesses;
+  part.rows = OwnRows(task, runner_) + part.guesses;
   const int64_t length = task.sequence->length();
   const auto known =
       task.tokens.subspan(static_cast<size_t>(length), static_cast<size_t>(task.compute));
   const int32_t sequence = builder_.AddSequence(task.sequence->block_table());
-  const auto outputs = task.rows != RowKind::kNone ? BatchBuilder::Outputs::kAll
-                       : part.decides              ? BatchBuilder::Outputs::kLast
-                                                   : BatchBuilder::Outputs::kNone;
+  const bool wants_all = task.rows != RowKind::kNone && !runner_.is_encoder();
+  const auto outputs = wants_all                      ? BatchBuilder::Outputs::kAll
+                       : OwnRows(task, runner_) == 1 ? BatchBuilder::Outputs::kLast
+                                                      : BatchBuilder::Outputs::kNone;
   builder_.AddTokens(sequence, known, length, outputs);
   builder_.AddTokens(sequence, task.guesses.tokens, length + task.compute,
                      BatchBuilder::Outputs::kAll);
@@ -121,7 +122,7 @@ void PlainEngine::TakeRows(const Part& part, std::span<const float> logits) {
   const auto width = static_cast<size_t>(is_hidden ? runner_.hidden_size() : runner_.vocab_size());
   const std::span<const float> all = is_hidden ? runner_.hidden() : logits;
   task.on_rows(all.subspan(static_cast<size_t>(part.first_row) * width,
-                           static_cast<size_t>(task.compute) * width));
+                           static_cast<size_t>(OwnRows(task, runner_)) * width));
 }
 
 std::span<const float> PlainEngine::Row(std::span<const float> logits, int64_t row) const {

@@ -70,7 +70,8 @@ struct SequenceTask {
   std::span<Sampler* const> samplers;
   int64_t most = 1;  // tokens that may be decided, >= 1
   RowKind rows = RowKind::kNone;
-  // Called with [compute, vocab or hidden size] during Advance; nothing in `rows` outlives it.
+  // Called with [compute, vocab or hidden size] during Advance, for an encoder with [1, hidden
+  // size]; nothing in `rows` outlives it.
   std::function<void(std::span<const float> rows)> on_rows;
 
   // Set by a link for the next ones. The plain engine leaves out those for which there are no

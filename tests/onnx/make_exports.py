@@ -47,7 +47,7 @@ def export_encoder(model, path):
     axes = {name: {0: "batch", 1: "sequence"} for name in [*names, "last_hidden_state"]}
     torch.onnx.export(Encoder(model.eval()), (ids, torch.ones_like(ids), torch.zeros_like(ids)), path,
                       input_names=names, output_names=["last_hidden_state"], dynamic_axes=axes,
-                      opset_version=OPSET, do_constant_folding=False, dynamo=False)
+                      opset_version=OPSET, dynamo=False)
 
 
 def export_decoder(model, layers, kv_heads, head_dim, path):
@@ -64,7 +64,7 @@ def export_decoder(model, layers, kv_heads, head_dim, path):
                  torch.ones(batch, past + new, dtype=torch.int64), *cache)
     torch.onnx.export(Decoder(model.eval()), arguments, path, input_names=names,
                       output_names=["logits", *present_names], dynamic_axes=axes, opset_version=OPSET,
-                      do_constant_folding=False, dynamo=False)
+                      dynamo=False)
 
 
 def main():

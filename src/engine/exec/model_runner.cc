@@ -59,10 +59,12 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Prepare(Graph graph, const Wei
       WeightStore::Prepare(source, ExecutionPlan::WeightNames(runner->optimized_graph_), kernels,
                            options.passes.activations, options.rounding));
   TENON_RETURN_IF_ERROR(runner->PrepareKv());
-  runner->token_count_ = EmbeddedTokens(runner->optimized_graph_);
   TENON_ASSIGN_OR_RETURN(runner->plan_,
                          ExecutionPlan::Compile(runner->optimized_graph_, source, runner->weights_,
                                                 runner->kernels_, runner->options_.plan));
+  // A slice of a model may embed no tokens.
+  const int64_t embedded = EmbeddedTokens(runner->optimized_graph_);
+  runner->token_count_ = embedded > 0 ? embedded : runner->vocab_size();
   return runner;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "engine/program/number_convert.h"
@@ -34,7 +35,8 @@ ProgramRunner::ProgramRunner(Program program, const ProgramOptions& options, Thr
       options_(options),
       pool_(pool),
       kernels_(kernels),
-      memory_(options.memory_limit, options.reuse) {}
+      memory_(options.memory_limit, options.reuse),
+      outputs_memory_(options.memory_limit, options.reuse) {}
 
 Result<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(Program program,
                                                              const ProgramOptions& options,
@@ -98,6 +100,7 @@ Status ProgramRunner::TakeInputs(const std::vector<TensorView>& inputs) {
   if (inputs.size() != program_.inputs.size())
     return InvalidArgument(
         fmt::format("{} inputs, {} expected", inputs.size(), program_.inputs.size()));
+  std::map<std::string_view, int64_t> named;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ProgramValue& value = program_.value(program_.inputs[i]);
     if (value.type != ElementType::kUndefined && value.type != inputs[i].type)
@@ -106,8 +109,11 @@ Status ProgramRunner::TakeInputs(const std::vector<TensorView>& inputs) {
                              fmt::format("input '{}'", value.name));
     bool fits = !value.shape || value.shape->size() == inputs[i].shape.size();
     for (size_t d = 0; fits && value.shape && d < value.shape->size(); ++d) {
-      const int64_t wanted = (*value.shape)[d].value;
-      fits = wanted < 0 || wanted == inputs[i].shape[d];
+      const ProgramDim& wanted = (*value.shape)[d];
+      fits = wanted.value < 0 || wanted.value == inputs[i].shape[d];
+      // Passes rely on a name standing for one number.
+      if (wanted.value < 0 && !wanted.name.empty())
+        fits = named.emplace(wanted.name, inputs[i].shape[d]).first->second == inputs[i].shape[d];
     }
     if (!fits)
       return InvalidArgument(fmt::format("the shape {} is not what is declared", inputs[i].shape),
@@ -120,6 +126,7 @@ Status ProgramRunner::TakeInputs(const std::vector<TensorView>& inputs) {
 
 Result<std::vector<TensorView>> ProgramRunner::Run(const std::vector<TensorView>& inputs) {
   memory_.Clear();
+  outputs_memory_.Clear();
   storages_.clear();
   stats_ = {};
   for (Slot& slot : slots_)
@@ -129,6 +136,7 @@ Result<std::vector<TensorView>> ProgramRunner::Run(const std::vector<TensorView>
   for (size_t i = 0; i < program_.nodes.size(); ++i)
     TENON_RETURN_IF_ERROR(RunNode(i));
   stats_.peak_bytes = memory_.peak_bytes();
+  stats_.output_bytes = outputs_memory_.peak_bytes();
   std::vector<TensorView> outputs;
   for (const ProgramValueId id : program_.outputs)
     outputs.push_back(slots_[id.index()].view);
@@ -158,7 +166,7 @@ void ProgramRunner::Unuse(Slot& slot) {
     return;
   Storage& storage = storages_[static_cast<size_t>(slot.storage)];
   if (--storage.users == 0)
-    memory_.Release(storage.data);
+    (storage.of_output ? outputs_memory_ : memory_).Release(storage.data);
   slot.storage = -1;
 }
 
@@ -189,10 +197,13 @@ Result<TensorView> ProgramRunner::MakeOutput(size_t node, size_t i, ElementType 
     scratch_.push_back(view.data);
     return view;
   }
-  int32_t storage = i == 0 ? StorageToReuse(node, bytes, type, view.shape) : -1;
+  // Outputs outlive the run: they have memory of their own.
+  const bool of_output = last_reader_[id.index()] == INT64_MAX;
+  int32_t storage = i == 0 && !of_output ? StorageToReuse(node, bytes, type, view.shape) : -1;
   if (storage < 0) {
-    TENON_ASSIGN_OR_RETURN(view.data, memory_.Allocate(bytes));
-    storages_.push_back({view.data, 0});
+    TensorMemory& memory = of_output ? outputs_memory_ : memory_;
+    TENON_ASSIGN_OR_RETURN(view.data, memory.Allocate(bytes));
+    storages_.push_back({view.data, 0, of_output});
     storage = static_cast<int32_t>(storages_.size() - 1);
   }
   Storage& owner = storages_[static_cast<size_t>(storage)];

@@ -33,7 +33,8 @@ struct ProgramOptions {
 struct ProgramStats {
   int64_t launches = 0;  // kernels that did work: views that share memory are none
   double flops = 0.0;    // multiplications and additions of products and attention; of others none
-  int64_t peak_bytes = 0;
+  int64_t peak_bytes = 0;    // of values between inputs and outputs, at one time
+  int64_t output_bytes = 0;  // of the program's outputs
 };
 
 class ProgramRunner {
@@ -64,6 +65,7 @@ class ProgramRunner {
   struct Storage {
     std::byte* data = nullptr;
     int32_t users = 0;
+    bool of_output = false;  // in outputs_memory_
   };
 
   ProgramRunner(Program program, const ProgramOptions& options, ThreadPool& pool,
@@ -90,6 +92,7 @@ class ProgramRunner {
   std::vector<Storage> storages_;
   std::vector<std::byte*> scratch_;  // outputs that are not wanted
   TensorMemory memory_;
+  TensorMemory outputs_memory_;
   std::unordered_map<size_t, std::unique_ptr<PackedConstant>> packed_;  // by node
   ProgramStats stats_;
   bool launched_ = false;

@@ -12,6 +12,7 @@ constexpr Command kCommands[] = {
     {"list", "Models in the local store", DefineList},
     {"rm", "Remove a model from the local store", DefineRemove},
     {"inspect", "Show a model's file, graph, optimised graph or plan", DefineInspect},
+    {"convert", "Write a model in another format", DefineConvert},
     {"tokenize", "Text to token ids", DefineTokenize},
     {"perplexity", "Measure a model's quality on a text", DefinePerplexity},
     {"quantize", "Make a smaller model with weights of fewer bits", DefineQuantize},

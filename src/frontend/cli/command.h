@@ -34,6 +34,7 @@ CommandBody DefinePull(CLI::App& app);
 CommandBody DefineList(CLI::App& app);
 CommandBody DefineRemove(CLI::App& app);
 CommandBody DefineInspect(CLI::App& app);
+CommandBody DefineConvert(CLI::App& app);
 CommandBody DefineTokenize(CLI::App& app);
 CommandBody DefinePerplexity(CLI::App& app);
 CommandBody DefineQuantize(CLI::App& app);

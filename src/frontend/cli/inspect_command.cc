@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontend/cli/command.h"
+#include "frontend/cli/inspect_onnx.h"
 #include "frontend/cli/model_flags.h"
 #include "graph/cost.h"
 #include "graph/memory_plan.h"
@@ -17,6 +18,7 @@ struct InspectFlags {
   ModelFlags model;
   std::string stage;
   bool json = false;
+  InspectOnnxFlags onnx;
 };
 
 nlohmann::ordered_json SourceReport(const ModelSource& source) {
@@ -136,6 +138,10 @@ Status InspectSource(const InspectFlags& flags) {
 }
 
 Status Inspect(const InspectFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const std::filesystem::path path, flags.model.Path());
+  if (IsGeneralOnnx(path))
+    return InspectOnnx(path, flags.onnx, flags.stage,
+                       flags.json ? InspectForm::kJson : InspectForm::kTable);
   if (flags.stage == "source")
     return InspectSource(flags);
   TENON_ASSIGN_OR_RETURN(auto model, flags.model.OpenModel());
@@ -162,6 +168,7 @@ CommandBody DefineInspect(CLI::App& app) {
   flags->model.AddAll(app);
   app.add_option("--stage", flags->stage, "One stage in full: source, graph, optimized or plan")
       ->check(CLI::IsMember({"source", "graph", "optimized", "plan"}));
+  flags->onnx.Add(app);
   app.add_flag("--json", flags->json, "As JSON");
   return [flags] { return Inspect(*flags); };
 }

@@ -26,7 +26,7 @@ Status ProgramSession::Optimize(Program& program, const ProgramSessionOptions& o
     // A constant of a file has at most as many bytes as the file; what is computed from it may
     // grow.
     ProgramOptions limited;
-    limited.memory_limit = int64_t{1} << 30;
+    limited.memory_limit = int64_t{4} << 30;
     limited.packing = Sharing::kOff;
     TENON_ASSIGN_OR_RETURN(const auto runner, ProgramRunner::Create(std::move(part), limited,
                                                                     table_, *pool_, kernels_));

@@ -108,8 +108,8 @@ Status CheckSize(std::string_view what, std::span<const std::byte> bytes, int64_
 }  // namespace
 
 Status CheckNbits(const NbitsMatrix& m) {
-  // Sizes below 2^31 make the products below fit 62 bits.
-  constexpr int64_t kLargest = INT32_MAX;
+  // Sizes below 2^30 make the products below fit 62 bits.
+  constexpr int64_t kLargest = 1 << 30;
   if (m.rows < 1 || m.columns < 1 || m.rows > kLargest || m.columns > kLargest)
     return Corrupt(fmt::format("{} rows of {} values", m.rows, m.columns));
   if (m.bits != 2 && m.bits != 4 && m.bits != 8)

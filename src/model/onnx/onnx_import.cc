@@ -23,6 +23,20 @@ enum AttributeType : int64_t {
 // The newest operator set whose operators were compared with the table of kernels.
 constexpr int64_t kNewestOpset = 28;
 
+// Inputs that passes and shape inference take for granted.
+struct RequiredInputs {
+  std::string_view op;
+  size_t count;
+};
+constexpr RequiredInputs kRequired[] = {
+    {"Identity", 1}, {"Dropout", 1},   {"Cast", 1},       {"Concat", 1},  {"Add", 2},
+    {"Sub", 2},      {"Mul", 2},       {"Div", 2},        {"Pow", 2},     {"MatMul", 2},
+    {"Gemm", 2},     {"Gather", 2},    {"Reshape", 1},    {"Expand", 2},  {"Unsqueeze", 1},
+    {"Squeeze", 1},  {"Transpose", 1}, {"ReduceMean", 1}, {"Sqrt", 1},    {"Reciprocal", 1},
+    {"Erf", 1},      {"Tanh", 1},      {"Sigmoid", 1},    {"Softmax", 1}, {"Slice", 1},
+    {"Neg", 1},      {"Gelu", 1},      {"Relu", 1},       {"Swish", 1},
+};
+
 using Names = std::unordered_map<std::string, ProgramValueId>;
 
 class Importer {
@@ -151,6 +165,14 @@ Status Importer::Node(const OnnxNode& node, Program& program, Names& names) {
   out.version = file_.model().Opset(node.domain);
   if (out.version < 1)
     return Wrong(node, fmt::format("the model imports no operator set '{}'", node.domain));
+  if (node.outputs.empty())
+    return Wrong(node, "a node without outputs");
+  for (const RequiredInputs& required : kRequired) {
+    for (size_t i = 0; node.domain.empty() && node.op == required.op && i < required.count; ++i) {
+      if (i >= node.inputs.size() || node.inputs[i].empty())
+        return Wrong(node, fmt::format("input {} is missing", i));
+    }
+  }
   for (const std::string& input : node.inputs) {
     const auto found = names.find(input);
     if (!input.empty() && found == names.end())
@@ -168,7 +190,9 @@ Status Importer::Node(const OnnxNode& node, Program& program, Names& names) {
   }
   for (const std::string& output : node.outputs) {
     if (output.empty()) {
-      out.outputs.emplace_back();
+      // The first output is always a value; the others may be left out.
+      out.outputs.push_back(out.outputs.empty() ? program.AddValue(out.name + "_unused")
+                                                : ProgramValueId());
       continue;
     }
     const ProgramValueId id = program.AddValue(output);
@@ -187,10 +211,7 @@ Status Importer::Graph(const OnnxGraph& graph, Program& program) {
   TENON_RETURN_IF_ERROR(Inputs(graph, program, names));
   for (const OnnxNode& node : graph.nodes)
     TENON_RETURN_IF_ERROR(Node(node, program, names));
-  for (const OnnxValueInfo& info : graph.values) {
-    if (const auto found = names.find(info.name); found != names.end())
-      Declare(info, program.value(found->second));
-  }
+  // Declared types of values inside (graph.values) are not believed: passes infer their own.
   for (const OnnxValueInfo& info : graph.outputs) {
     const auto found = names.find(info.name);
     if (found == names.end())

@@ -27,7 +27,7 @@ Result<Nbits> ReadNbits(const NodeCall& call) {
   w.columns = call.node().Integer("K", 0);
   w.bits = call.node().Integer("bits", 4);
   w.block = call.node().Integer("block_size", 32);
-  constexpr int64_t kLargest = INT32_MAX;
+  constexpr int64_t kLargest = 1 << 30;  // products of two fit 62 bits
   if (w.rows < 1 || w.columns < 1 || w.rows > kLargest || w.columns > kLargest || w.block < 16 ||
       w.block > kLargest || (w.bits != 2 && w.bits != 4 && w.bits != 8))
     return call.Wrong(

@@ -7,8 +7,8 @@
 namespace tenon {
 namespace {
 
-// A folded value this large would cost more memory than computing it costs time.
-constexpr int64_t kMostBytes = 64 << 20;
+// A table this large is computed from when it is needed rather than kept twice.
+constexpr int64_t kMostBytes = int64_t{1} << 30;
 
 bool CanFold(const Program& program, const ProgramNode& node) {
   if (node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial")

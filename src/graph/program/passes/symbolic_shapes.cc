@@ -295,17 +295,19 @@ std::optional<Symbol> OpenDimension(Symbols from, const Symbols& to) {
   for (const Symbol& dim : to) {
     if (dim.number == -1)
       continue;
-    if (dim.number)
-      need *= *dim.number;
-    else
+    if (dim.number && __builtin_mul_overflow(need, *dim.number, &need))
+      return std::nullopt;
+    if (!dim.number)
       wanted.push_back(dim);
   }
   Symbols left;
   for (const Symbol& dim : from) {
     const auto same = std::find(wanted.begin(), wanted.end(), dim);
+    if (dim.number && __builtin_mul_overflow(have, *dim.number, &have))
+      return std::nullopt;
     if (dim.number)
-      have *= *dim.number;
-    else if (same != wanted.end())
+      continue;
+    if (same != wanted.end())
       wanted.erase(same);
     else
       left.push_back(dim);
@@ -476,8 +478,8 @@ bool Inference::MakerNode(const ProgramNode& node) {
     const auto& start = In(node, 0).elements;
     const auto& end = In(node, 1).elements;
     const auto& step = In(node, 2).elements;
-    if (start && end && step && (*start)[0].number == 0 && (*step)[0].number == 1 &&
-        end->size() == 1)
+    if (start && end && step && start->size() == 1 && step->size() == 1 &&
+        (*start)[0].number == 0 && (*step)[0].number == 1 && end->size() == 1)
       out.shape = *end;
     return true;
   }

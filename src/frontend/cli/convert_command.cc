@@ -1,0 +1,109 @@
+// `tenon convert`: a model in another format.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include "frontend/cli/command.h"
+#include "frontend/convert/gguf_export.h"
+#include "frontend/convert/onnx_export.h"
+#include "frontend/store/store.h"
+#include "model/model_source.h"
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ConvertFlags {
+  std::string input;
+  std::string output;
+  std::string to;
+  bool int8 = false;
+  std::string pre_tokenizer;
+};
+
+// The first `name` in $PATH; empty when there is none.
+fs::path FindProgram(std::string_view name) {
+  const char* variable = std::getenv("PATH");
+  std::string_view rest = variable == nullptr ? "" : variable;
+  while (!rest.empty()) {
+    const size_t end = rest.find(':');
+    const fs::path candidate = fs::path(rest.substr(0, end)) / name;
+    std::error_code error;
+    if (fs::is_regular_file(candidate, error))
+      return candidate;
+    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+  }
+  return {};
+}
+
+// In single quotes for a shell.
+std::string Quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text)
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// Builds an engine from the ONNX form with TensorRT's own builder, where it is installed.
+Status BuildTensorRt(const fs::path& onnx, const fs::path& engine) {
+  const std::vector<std::string> gaps = TensorRtGaps(onnx);
+  for (const std::string& op : gaps)
+    fmt::print(stderr, "TensorRT does not take the operator {}\n", op);
+  if (gaps.empty())
+    fmt::print(stderr, "TensorRT takes every operator of the graph\n");
+  const fs::path builder = FindProgram("trtexec");
+  if (builder.empty())
+    return Unsupported(
+        fmt::format("the engine was not built: TensorRT's builder (trtexec) is not in "
+                    "PATH; {} is what it builds from",
+                    onnx.string()));
+  const std::string command = fmt::format("{} --onnx={} --saveEngine={}", Quoted(builder.string()),
+                                          Quoted(onnx.string()), Quoted(engine.string()));
+  fmt::print(stderr, "{}\n", command);
+  if (std::system(command.c_str()) != 0)
+    return MakeError(ErrorCode::kInternal, "trtexec failed", onnx.string());
+  return {};
+}
+
+Status Convert(const ConvertFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const fs::path path, ResolveModel(flags.input));
+  TENON_ASSIGN_OR_RETURN(const ModelSource source, OpenModel(path));
+  const fs::path output(flags.output);
+  const OnnxWeights weights = flags.int8 ? OnnxWeights::kI8 : OnnxWeights::kF32;
+  if (flags.to == "tensorrt") {
+    fs::path onnx = output;
+    onnx.replace_extension(".onnx");
+    TENON_RETURN_IF_ERROR(ExportOnnx(source, weights, onnx));
+    return BuildTensorRt(onnx, output);
+  }
+  if (flags.to == "onnx" || (flags.to.empty() && output.extension() == ".onnx"))
+    return ExportOnnx(source, weights, output);
+  if (flags.to == "gguf" || (flags.to.empty() && output.extension() == ".gguf"))
+    return ExportGguf(source, flags.pre_tokenizer, output);
+  return Unsupported(fmt::format("'{}' names no format that is written; .onnx or .gguf, or --to "
+                                 "expected",
+                                 flags.output),
+                     "output");
+}
+
+}  // namespace
+
+CommandBody DefineConvert(CLI::App& app) {
+  auto flags = std::make_shared<ConvertFlags>();
+  app.add_option("input", flags->input, "File, directory or name from `tenon list`")->required();
+  app.add_option("output", flags->output, "File to write, such as model.onnx")->required();
+  app.add_option("--to", flags->to,
+                 "Format (default: by the output's name): onnx, gguf or tensorrt")
+      ->check(CLI::IsMember({"onnx", "gguf", "tensorrt"}));
+  app.add_option("--pre", flags->pre_tokenizer,
+                 "GGUF's name of the pre-tokenizer, where tokenizer.json does not tell");
+  app.add_flag("--int8", flags->int8,
+               "Weights as int8 with a scale for each row (DequantizeLinear)");
+  return [flags] { return Convert(*flags); };
+}
+
+}  // namespace tenon

@@ -1,0 +1,212 @@
+#include "frontend/cli/inspect_onnx.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "engine/program/number_convert.h"
+#include "frontend/session/program_session.h"
+#include "model/onnx/genai_model.h"
+
+namespace tenon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Sizes = std::map<std::string, int64_t>;
+
+// Tokens of a sequence where --dim does not say: enough that work outweighs overhead.
+constexpr int64_t kSequence = 64;
+
+Result<Sizes> ReadDims(const std::vector<std::string>& dims) {
+  Sizes sizes;
+  for (const std::string& text : dims) {
+    const size_t equals = text.find('=');
+    int64_t number = -1;
+    if (equals != std::string::npos)
+      std::from_chars(text.data() + equals + 1, text.data() + text.size(), number);
+    if (number < 0 || number > INT32_MAX)
+      return InvalidArgument(fmt::format("'{}'; NAME=NUMBER expected", text), "--dim");
+    sizes[text.substr(0, equals)] = number;
+  }
+  return sizes;
+}
+
+// The size of a named dimension: as asked, else by what such names mean in exports.
+int64_t SizeOf(const std::string& name, const Sizes& sizes) {
+  if (const auto found = sizes.find(name); found != sizes.end())
+    return found->second;
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  if (has("batch"))
+    return 1;
+  if (has("past"))
+    return 0;
+  if (has("total")) {
+    int64_t total = sizes.contains("sequence") ? sizes.at("sequence") : kSequence;
+    for (const auto& [other, size] : sizes)
+      total += other.find("past") != std::string::npos ? size : 0;
+    return total;
+  }
+  return kSequence;
+}
+
+// Inputs with made-up values that any model takes: masks of ones, positions, small ids.
+struct MadeInputs {
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<TensorView> views;
+};
+
+double MadeNumber(const std::string& name, bool is_float, int64_t i, int64_t row) {
+  if (name.find("mask") != std::string::npos)
+    return 1.0;
+  if (name.find("position") != std::string::npos)
+    return static_cast<double>(i % std::max<int64_t>(row, 1));
+  // A fixed sequence without structure.
+  const auto mixed = static_cast<uint64_t>(i + 1) * 0x9E3779B97F4A7C15U >> 40;
+  const double unit = static_cast<double>(mixed) / 16777216.0;
+  return is_float ? 2.0 * unit - 1.0 : std::floor(unit * 2.0);
+}
+
+MadeInputs MakeInputs(const Program& program, const Sizes& sizes) {
+  MadeInputs made;
+  for (const ProgramValueId id : program.inputs) {
+    const ProgramValue& value = program.value(id);
+    TensorView view;
+    view.type = value.type == ElementType::kUndefined ? ElementType::kF32 : value.type;
+    if (value.shape) {
+      for (const ProgramDim& dim : *value.shape)
+        view.shape.push_back(dim.value >= 0 ? dim.value : SizeOf(dim.name, sizes));
+    }
+    const int64_t row = view.shape.empty() ? 1 : view.shape.back();
+    made.bytes.emplace_back(static_cast<size_t>(std::max<int64_t>(view.bytes(), 8)));
+    view.data = made.bytes.back().data();
+    for (int64_t i = 0; i < view.count(); ++i) {
+      const double number = MadeNumber(value.name, IsFloat(view.type), i, row);
+      StoreDoubles(view.type, &number, 1, view.data + i * ElementBytes(view.type));
+    }
+    made.views.push_back(std::move(view));
+  }
+  return made;
+}
+
+struct Measured {
+  ProgramStats stats;
+  size_t nodes = 0;
+  std::vector<std::vector<double>> outputs;
+  std::vector<ProgramPassStats> passes;
+};
+
+Result<Measured> Measure(const std::filesystem::path& path, const ProgramSessionOptions& options,
+                         const Sizes& sizes) {
+  TENON_ASSIGN_OR_RETURN(const auto session, ProgramSession::Open(path, options));
+  const MadeInputs inputs = MakeInputs(session->program(), sizes);
+  TENON_ASSIGN_OR_RETURN(const auto outputs, session->runner().Run(inputs.views));
+  Measured measured;
+  measured.stats = session->runner().stats();
+  measured.nodes = session->program().nodes.size();
+  measured.passes = session->passes();
+  for (const TensorView& view : outputs) {
+    auto& numbers = measured.outputs.emplace_back(static_cast<size_t>(view.count()));
+    LoadDoubles(view.type, view.data, view.count(), numbers.data());
+  }
+  return measured;
+}
+
+Result<double> LargestDifference(const Measured& a, const Measured& b) {
+  double largest = 0.0;
+  for (size_t i = 0; i < a.outputs.size(); ++i) {
+    if (i >= b.outputs.size() || a.outputs[i].size() != b.outputs[i].size())
+      return MakeError(ErrorCode::kInternal, "the optimised graph has other outputs");
+    for (size_t j = 0; j < a.outputs[i].size(); ++j)
+      largest = std::fmax(largest, std::fabs(a.outputs[i][j] - b.outputs[i][j]) /
+                                       (1.0 + std::fabs(a.outputs[i][j])));
+  }
+  return largest;
+}
+
+Json Row(const Measured& measured) {
+  return {{"nodes", measured.nodes},
+          {"kernel_launches", measured.stats.launches},
+          {"flops", measured.stats.flops},
+          {"peak_activation_bytes", measured.stats.peak_bytes},
+          {"output_bytes", measured.stats.output_bytes}};
+}
+
+Result<Json> Compare(const std::filesystem::path& path, const InspectOnnxFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const Sizes sizes, ReadDims(flags.dims));
+  ProgramSessionOptions options;
+  options.plugins.assign(flags.plugins.begin(), flags.plugins.end());
+  TENON_ASSIGN_OR_RETURN(const Measured optimized, Measure(path, options, sizes));
+  options.level = 0;
+  TENON_ASSIGN_OR_RETURN(const Measured plain, Measure(path, options, sizes));
+  options.reuse = MemoryReuse::kNone;
+  TENON_ASSIGN_OR_RETURN(const Measured unshared, Measure(path, options, sizes));
+  Json report;
+  report["O0"] = Row(plain);
+  report["O0"]["bytes_without_reuse"] = unshared.stats.peak_bytes;
+  report["O3"] = Row(optimized);
+  TENON_ASSIGN_OR_RETURN(report["largest_relative_difference"],
+                         LargestDifference(plain, optimized));
+  report["passes"] = Json::array();
+  for (const ProgramPassStats& pass : optimized.passes)
+    report["passes"].push_back({{"pass", pass.name},
+                                {"milliseconds", pass.milliseconds},
+                                {"nodes_before", pass.nodes_before},
+                                {"nodes_after", pass.nodes_after}});
+  return report;
+}
+
+double Percent(const Json& report, const char* key) {
+  const double before = report["O0"][key].get<double>();
+  return before == 0.0 ? 0.0 : 100.0 * (report["O3"][key].get<double>() / before - 1.0);
+}
+
+void PrintComparison(const Json& report) {
+  fmt::print("{:<24} {:>16} {:>16} {:>8}\n", "", "-O0", "-O3", "");
+  for (const char* key : {"nodes", "kernel_launches", "flops", "peak_activation_bytes"})
+    fmt::print("{:<24} {:>16} {:>16} {:>+7.1f}%\n", key, report["O0"][key].dump(),
+               report["O3"][key].dump(), Percent(report, key));
+  fmt::print("{:<24} {:>16}\n", "without any reuse", report["O0"]["bytes_without_reuse"].dump());
+  fmt::print("{:<24} {:>16.1e}\n", "largest difference",
+             report["largest_relative_difference"].get<double>());
+  fmt::print("\n{:<24} {:>8} {:>8} {:>8} {:>10}\n", "pass", "before", "after", "nodes", "ms");
+  for (const Json& pass : report["passes"]) {
+    const auto before = pass["nodes_before"].get<int64_t>();
+    const auto after = pass["nodes_after"].get<int64_t>();
+    fmt::print("{:<24} {:>8} {:>8} {:>+8} {:>10.2f}\n", pass["pass"].get<std::string>(), before,
+               after, after - before, pass["milliseconds"].get<double>());
+  }
+}
+
+}  // namespace
+
+void InspectOnnxFlags::Add(CLI::App& app) {
+  app.add_option("--dim", dims, "Size of a named dimension of an ONNX graph, such as sequence=128");
+  app.add_option("--plugin", plugins, "Shared library with operators of an ONNX graph");
+}
+
+bool IsGeneralOnnx(const std::filesystem::path& path) {
+  return path.extension() == ".onnx" && FindGenaiDirectory(path).empty();
+}
+
+Status InspectOnnx(const std::filesystem::path& path, const InspectOnnxFlags& flags,
+                   const std::string& stage, InspectForm form) {
+  if (!stage.empty() && form == InspectForm::kTable) {
+    ProgramSessionOptions options;
+    options.plugins.assign(flags.plugins.begin(), flags.plugins.end());
+    options.level = stage == "optimized" || stage == "plan" ? 3 : 0;
+    TENON_ASSIGN_OR_RETURN(const auto session, ProgramSession::Open(path, options));
+    fmt::print("{}", PrintProgram(session->program()));
+    return {};
+  }
+  TENON_ASSIGN_OR_RETURN(const Json report, Compare(path, flags));
+  if (form == InspectForm::kJson)
+    fmt::print("{}\n", report.dump());
+  else
+    PrintComparison(report);
+  return {};
+}
+
+}  // namespace tenon

@@ -1,0 +1,215 @@
+#include "frontend/convert/gguf_export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "model/gguf/gguf_reader.h"
+#include "model/gguf/gguf_writer.h"
+#include "model/tokenizer/tokenizer_pipeline.h"
+
+namespace tenon {
+namespace {
+
+// Values that the writer copies as another file would hold them.
+void SetArray(GgufMetadataBuilder& metadata, std::string_view key, GgufType element, uint64_t count,
+              const std::string& bytes) {
+  GgufValue value;
+  value.type = GgufType::kArray;
+  value.element = element;
+  value.count = count;
+  value.bytes = std::as_bytes(std::span(bytes.data(), bytes.size()));
+  metadata.SetCopy({key, value});
+}
+
+void SetStrings(GgufMetadataBuilder& metadata, std::string_view key,
+                const std::vector<std::string>& texts) {
+  std::string bytes;
+  for (const std::string& text : texts) {
+    const auto size = static_cast<uint64_t>(text.size());
+    bytes.append(reinterpret_cast<const char*>(&size), sizeof(size));
+    bytes += text;
+  }
+  SetArray(metadata, key, GgufType::kString, texts.size(), bytes);
+}
+
+void SetBool(GgufMetadataBuilder& metadata, std::string_view key, bool flag) {
+  const auto byte = static_cast<std::byte>(flag);
+  GgufValue value;
+  value.type = GgufType::kBool;
+  value.bytes = std::span(&byte, 1);
+  metadata.SetCopy({key, value});
+}
+
+void SetSize(GgufMetadataBuilder& metadata, const std::string& key, int64_t size) {
+  metadata.SetUint32(key, static_cast<uint32_t>(size));
+}
+
+Status SetRope(const ModelConfig& c, const std::string& arch, GgufMetadataBuilder& metadata) {
+  metadata.SetFloat32(arch + ".rope.freq_base", c.rope.base);
+  SetSize(metadata, arch + ".rope.dimension_count", c.rope.rotary_dim);
+  if (c.rope.scaling == RopeScaling::kNone)
+    return {};
+  if (c.rope.scaling != RopeScaling::kLinear)
+    return Unsupported("a rotary scaling other than linear is not written to GGUF");
+  metadata.SetString(arch + ".rope.scaling.type", "linear");
+  metadata.SetFloat32(arch + ".rope.scaling.factor", c.rope.factor);
+  return {};
+}
+
+Status SetSizes(const ModelConfig& c, GgufMetadataBuilder& metadata) {
+  const std::string& arch = c.architecture;
+  // The others need keys or joined matrices that are not written here.
+  constexpr std::string_view kKnown[] = {"llama", "qwen2", "qwen3"};
+  if (std::find(std::begin(kKnown), std::end(kKnown), arch) == std::end(kKnown))
+    return Unsupported(
+        fmt::format("GGUF of the architecture '{}' from another format; llama, qwen2 "
+                    "and qwen3 are supported",
+                    arch));
+  metadata.SetString("general.architecture", arch);
+  metadata.SetString("general.name", c.name);
+  SetSize(metadata, arch + ".block_count", c.layer_count);
+  SetSize(metadata, arch + ".context_length", c.context_length);
+  SetSize(metadata, arch + ".embedding_length", c.hidden_size);
+  SetSize(metadata, arch + ".feed_forward_length", c.ffn_size);
+  SetSize(metadata, arch + ".attention.head_count", c.head_count);
+  SetSize(metadata, arch + ".attention.head_count_kv", c.kv_head_count);
+  SetSize(metadata, arch + ".attention.key_length", c.head_dim);
+  SetSize(metadata, arch + ".attention.value_length", c.head_dim);
+  SetSize(metadata, arch + ".vocab_size", c.vocab_size);
+  metadata.SetFloat32(arch + ".attention.layer_norm_rms_epsilon", c.norm_eps);
+  return SetRope(c, arch, metadata);
+}
+
+// The name of the splits that are told apart by their steps alone.
+std::string PreTokenizerName(const TokenizerPipeline& pipeline) {
+  const auto& steps = pipeline.pre_tokenizers;
+  const auto* last = steps.empty() ? nullptr : std::get_if<pre_tokenizer::ByteLevel>(&steps.back());
+  if (last == nullptr || !last->use_regex)
+    return {};
+  if (steps.size() == 1)
+    return "gpt-2";
+  const bool digits =
+      steps.size() == 2 && std::holds_alternative<pre_tokenizer::SplitClasses>(steps[0]);
+  return digits ? "smollm" : "";
+}
+
+std::vector<int32_t> TokenTypes(const TokenizerSpec& spec, size_t count) {
+  std::vector<int32_t> types(count, static_cast<int32_t>(TokenType::kNormal));
+  for (size_t id = spec.tokens.size(); id < count; ++id)
+    types[id] = static_cast<int32_t>(TokenType::kUnused);
+  for (const AddedToken& token : spec.pipeline->added_tokens) {
+    const TokenType type = token.special ? TokenType::kControl : TokenType::kUserDefined;
+    if (token.id >= 0 && static_cast<size_t>(token.id) < count)
+      types[static_cast<size_t>(token.id)] = static_cast<int32_t>(type);
+  }
+  return types;
+}
+
+void SetIds(const TokenizerSpec& spec, GgufMetadataBuilder& metadata) {
+  const std::pair<const char*, int32_t> ids[] = {
+      {"tokenizer.ggml.bos_token_id", spec.bos_id},
+      {"tokenizer.ggml.eos_token_id", spec.eos_id},
+      {"tokenizer.ggml.unknown_token_id", spec.unknown_id},
+      {"tokenizer.ggml.padding_token_id", spec.padding_id}};
+  for (const auto& [key, id] : ids) {
+    if (id >= 0)
+      metadata.SetUint32(key, static_cast<uint32_t>(id));
+  }
+  const auto& prefix = spec.pipeline->prefix;
+  SetBool(metadata, "tokenizer.ggml.add_bos_token", !prefix.empty() && prefix[0] == spec.bos_id);
+}
+
+Status SetTokenizer(const ModelSource& source, const std::string& pre_tokenizer,
+                    GgufMetadataBuilder& metadata) {
+  const TokenizerSpec& spec = source.tokenizer;
+  const auto* bpe =
+      spec.pipeline == nullptr ? nullptr : std::get_if<BpeOptions>(&spec.pipeline->model);
+  if (bpe == nullptr || bpe->byte_fallback)
+    return Unsupported("GGUF of a tokenizer that is no byte-level BPE");
+  const std::string pre = pre_tokenizer.empty() ? PreTokenizerName(*spec.pipeline) : pre_tokenizer;
+  if (pre.empty())
+    return InvalidArgument("the name of the pre-tokenizer can't be told from tokenizer.json",
+                           "--pre");
+  std::vector<std::string> merges;
+  for (const BpeOptions::Merge& merge : bpe->merges)
+    merges.push_back(fmt::format("{} {}", spec.tokens[static_cast<size_t>(merge.left)],
+                                 spec.tokens[static_cast<size_t>(merge.right)]));
+  std::vector<std::string> tokens = spec.tokens;
+  for (size_t id = tokens.size(); id < static_cast<size_t>(source.config.vocab_size); ++id)
+    tokens.push_back(fmt::format("[PAD{}]", id));
+  const std::vector<int32_t> types = TokenTypes(spec, tokens.size());
+  metadata.SetString("tokenizer.ggml.model", "gpt2");
+  metadata.SetString("tokenizer.ggml.pre", pre);
+  SetStrings(metadata, "tokenizer.ggml.tokens", tokens);
+  SetArray(metadata, "tokenizer.ggml.token_type", GgufType::kInt32, types.size(),
+           {reinterpret_cast<const char*>(types.data()), types.size() * sizeof(int32_t)});
+  SetStrings(metadata, "tokenizer.ggml.merges", merges);
+  SetIds(spec, metadata);
+  if (!source.chat_template.empty())
+    metadata.SetString("tokenizer.chat_template", source.chat_template);
+  return {};
+}
+
+Result<GgufMetadataBuilder> Metadata(const ModelSource& source, const std::string& pre_tokenizer) {
+  GgufMetadataBuilder metadata;
+  if (source.format.starts_with("gguf")) {
+    TENON_ASSIGN_OR_RETURN(const GgufFile input,
+                           ParseGguf(source.files.front().bytes(), "the input"));
+    for (const GgufEntry& entry : input.metadata.entries()) {
+      if (!entry.key.starts_with("split.") && entry.key != "general.alignment")
+        metadata.SetCopy(entry);
+    }
+    return metadata;
+  }
+  TENON_RETURN_IF_ERROR(SetSizes(source.config, metadata));
+  TENON_RETURN_IF_ERROR(SetTokenizer(source, pre_tokenizer, metadata));
+  return metadata;
+}
+
+// GGUF's llama rotates neighbours: rows p and p + d/2 of a head lie at 2p and 2p + 1.
+bool IsInterleaved(const ModelSource& source, const std::string& name) {
+  const bool rotated =
+      name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
+  return rotated && source.config.architecture == "llama" && !source.config.rope.interleaved &&
+         !source.format.starts_with("gguf");
+}
+
+std::vector<std::byte> Interleave(const std::vector<std::byte>& rows, int64_t head_dim,
+                                  size_t row_bytes) {
+  std::vector<std::byte> out(rows.size());
+  const auto dim = static_cast<size_t>(head_dim);
+  for (size_t r = 0; r * row_bytes < rows.size(); ++r) {
+    const size_t in_head = r % dim;
+    const size_t to = r - in_head + (in_head < dim / 2 ? 2 * in_head : 2 * (in_head - dim / 2) + 1);
+    std::memcpy(out.data() + to * row_bytes, rows.data() + r * row_bytes, row_bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+Status ExportGguf(const ModelSource& source, const std::string& pre_tokenizer,
+                  const std::filesystem::path& path) {
+  TENON_ASSIGN_OR_RETURN(const GgufMetadataBuilder metadata, Metadata(source, pre_tokenizer));
+  std::vector<GgufTensorPlan> plans;
+  for (const TensorInfo& tensor : source.tensors)
+    plans.push_back({tensor.name, tensor.dtype, tensor.shape});
+  TENON_ASSIGN_OR_RETURN(GgufWriter writer, GgufWriter::Create(path, metadata, std::move(plans)));
+  for (const TensorInfo& tensor : source.tensors) {
+    std::vector<std::byte> bytes(tensor.bytes);
+    TENON_RETURN_IF_ERROR(source.ReadAt(tensor, 0, bytes));
+    if (IsInterleaved(source, tensor.name)) {
+      const bool matrix = tensor.shape.size() > 1;
+      const int64_t row =
+          matrix ? DTypeRowBytes(tensor.dtype, tensor.columns()) : DTypeRowBytes(tensor.dtype, 1);
+      bytes = Interleave(bytes, source.config.head_dim, static_cast<size_t>(row));
+    }
+    TENON_RETURN_IF_ERROR(writer.WriteTensor(bytes));
+    source.Release(tensor, 0, tensor.bytes);
+  }
+  return writer.Close();
+}
+
+}  // namespace tenon
