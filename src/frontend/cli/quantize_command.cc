@@ -145,11 +145,17 @@ void PrintReport(const QuantizeReport& report, const std::optional<PerplexityRes
     fmt::print("{:<16} {}\n", key, value.dump());
 }
 
+ProgressTarget StepsTarget() {
+  ProgressTarget target = StderrProgressTarget();
+  target.unit = ProgressUnit::kSteps;
+  return target;
+}
+
 Result<QuantizeReport> RunWithBar(const QuantizeRequest& request) {
-  ProgressBar bar(StderrProgressTarget());
+  ProgressBar bar(StepsTarget());
   QuantizeHooks hooks;
-  hooks.progress = [&bar](std::string_view label, uint64_t done, uint64_t total) {
-    bar.Update(label, done, total);
+  hooks.progress = [&bar](std::string_view /*label*/, uint64_t done, uint64_t total) {
+    bar.Update("quantizing", done, total);
   };
   hooks.warn = [&bar](std::string_view text) {
     bar.Finish();
@@ -159,11 +165,11 @@ Result<QuantizeReport> RunWithBar(const QuantizeRequest& request) {
 }
 
 Result<PerplexityResult> ValidateWithBar(const QuantizeFlags& flags) {
-  ProgressBar bar(StderrProgressTarget());
+  ProgressBar bar(StepsTarget());
   return CompareModels(flags.request.input, flags.request.output, flags.gate,
-                       [&bar](int64_t done, int64_t all, double ppl) {
-                         bar.Update(fmt::format("validating, perplexity {:.3f}", ppl),
-                                    static_cast<uint64_t>(done), static_cast<uint64_t>(all));
+                       [&bar](int64_t done, int64_t all, double /*ppl*/) {
+                         bar.Update("validating", static_cast<uint64_t>(done),
+                                    static_cast<uint64_t>(all));
                        });
 }
 
