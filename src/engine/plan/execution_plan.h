@@ -21,11 +21,20 @@
 
 namespace tenon {
 
+// How linears with float weights take their inputs, but for the output head.
+enum class ActivationRounding : uint8_t {
+  kNone,
+  // As a W8A8 engine would: one dynamic 8-bit scale for each token (quant/activation_round.h).
+  // Products stay in float, so results are those of exact integer sums.
+  kPerTokenInt8,
+};
+
 struct PlanOptions {
   int64_t max_tokens = 512;  // N: tokens in one step at most
   int64_t max_outputs = 32;  // R: rows of logits in one step at most
   KvType kv_type = KvType::kF16;
   int64_t max_context = 4096;  // tokens of one sequence at most
+  ActivationRounding rounding = ActivationRounding::kNone;
 };
 
 class ExecutionPlan {

@@ -159,9 +159,12 @@ std::vector<float> SegmentQuantizer::ChooseScales(Group& group) const {
     sampled.push_back(SampleRows(*matrix, kSearchRows / static_cast<int64_t>(weights.size())));
   const Matrix inputs = group.statistics->Sample();
   const TensorInfo* tensor = environment_.source.Find(group.plan.weights.front());
-  const std::optional<GridSpec> grid = environment_.types.GridOf(*tensor);
+  std::optional<GridSpec> grid = environment_.types.GridOf(*tensor);
   if (!grid)
     return {};
+  // Searched scales would cost forty times as much in each of the trials, and they move all of
+  // these alike.
+  grid->rule = ScaleRule::kRange;
   SmoothingProblem problem{inputs, {}, *grid, ActivationGrid::kFloat};
   problem.activations = is_haq ? ActivationGridOf(options) : ActivationGrid::kFloat;
   for (const Matrix& matrix : sampled)

@@ -60,6 +60,7 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
   runner.plan.max_tokens = options.batch_tokens;
   runner.plan.max_outputs = std::min(options.batch_outputs, options.batch_tokens);
   runner.plan.kv_type = options.kv_type.value_or(reference ? KvType::kF32 : KvType::kF16);
+  runner.plan.rounding = options.rounding;
   runner.passes.level = options.level;
   runner.passes.disabled = options.disabled_passes;
   runner.passes.activations = reference ? ActivationMode::kFloat : ActivationMode::kInt8;
@@ -69,6 +70,8 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
 }
 
 Status Model::Prepare(const LoadOptions& options) {
+  if (options.rounding != ActivationRounding::kNone && options.precision != Precision::kReference)
+    return InvalidArgument("rounded activations are for the reference mode", "precision");
   TENON_RETURN_IF_ERROR(ChooseKernels(options));
   context_tokens_ = options.context_tokens;
   if (context_tokens_ == 0)
