@@ -56,7 +56,7 @@ inline void WriteTinyFile(const TinyCase& tiny, const std::filesystem::path& pat
   std::vector<GgufTensorPlan> plans;
   for (const TinyTensor& tensor : tensors)
     plans.push_back({tensor.name, DType::kF32, tensor.shape});
-  auto writer = GgufWriter::Create(path, metadata, plans);
+  auto writer = ::tenon::GgufWriter::Create(path, metadata, plans);
   ASSERT_TRUE(writer.ok()) << writer.error().ToString();
   for (const TinyTensor& tensor : tensors)
     ASSERT_TRUE(writer->WriteTensor(std::as_bytes(std::span(tensor.values))).ok());
