@@ -71,9 +71,9 @@ void PlainEngine::AddPart(SequenceTask& task) {
       task.tokens.subspan(static_cast<size_t>(length), static_cast<size_t>(task.compute));
   const int32_t sequence = builder_.AddSequence(task.sequence->block_table());
   const bool wants_all = task.rows != RowKind::kNone && !runner_.is_encoder();
-  const auto outputs = wants_all                      ? BatchBuilder::Outputs::kAll
+  const auto outputs = wants_all                     ? BatchBuilder::Outputs::kAll
                        : OwnRows(task, runner_) == 1 ? BatchBuilder::Outputs::kLast
-                                                      : BatchBuilder::Outputs::kNone;
+                                                     : BatchBuilder::Outputs::kNone;
   builder_.AddTokens(sequence, known, length, outputs);
   builder_.AddTokens(sequence, task.guesses.tokens, length + task.compute,
                      BatchBuilder::Outputs::kAll);

@@ -56,6 +56,39 @@ double SumOfSquares(const Matrix& values) {
   return sum;
 }
 
+// The negative of what the exact weights give, for each matrix.
+std::vector<Matrix> ExactOutputs(const SmoothingProblem& problem, MatrixEngine& engine) {
+  std::vector<Matrix> outputs;
+  for (const Matrix* weights : problem.weights) {
+    outputs.emplace_back(problem.sample.rows(), weights->rows());
+    engine.AddProduct(-1.0F, problem.sample.view(), weights->view().Transposed(),
+                      outputs.back().view());
+  }
+  return outputs;
+}
+
+double LossAgainst(const SmoothingProblem& problem, std::span<const float> scales,
+                   const std::vector<Matrix>& exact, MatrixEngine& engine) {
+  Matrix inputs = ScaleColumns(problem.sample, scales, Scaling::kDivide);
+  const std::vector<float> importance = MeanSquares(inputs);
+  if (problem.activations == ActivationGrid::kPerTokenInt8) {
+    for (int64_t i = 0; i < inputs.rows(); ++i)
+      RoundActivationRow({inputs.Row(i), static_cast<size_t>(inputs.columns())});
+  }
+  double sum = 0.0;
+  double count = 0.0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const Matrix scaled = ScaleColumns(*problem.weights[i], scales, Scaling::kMultiply);
+    const Matrix rounded = Rounded(scaled, problem.grid, importance, engine);
+    Matrix difference = exact[i];
+    engine.AddProduct(1.0F, std::as_const(inputs).view(), rounded.view().Transposed(),
+                      difference.view());
+    sum += SumOfSquares(difference);
+    count += static_cast<double>(difference.values().size());
+  }
+  return count > 0.0 ? sum / count : 0.0;
+}
+
 }  // namespace
 
 std::vector<float> SmoothingScales(std::span<const float> magnitudes, float exponent) {
@@ -94,39 +127,21 @@ std::vector<float> ClosedFormScales(std::span<const float> ranges,
 
 double SmoothingLoss(const SmoothingProblem& problem, std::span<const float> scales,
                      MatrixEngine& engine) {
-  Matrix inputs = ScaleColumns(problem.sample, scales, Scaling::kDivide);
-  const std::vector<float> importance = MeanSquares(inputs);
-  if (problem.activations == ActivationGrid::kPerTokenInt8) {
-    for (int64_t i = 0; i < inputs.rows(); ++i)
-      RoundActivationRow({inputs.Row(i), static_cast<size_t>(inputs.columns())});
-  }
-  double sum = 0.0;
-  double count = 0.0;
-  for (const Matrix* weights : problem.weights) {
-    const Matrix scaled = ScaleColumns(*weights, scales, Scaling::kMultiply);
-    const Matrix rounded = Rounded(scaled, problem.grid, importance, engine);
-    Matrix difference(inputs.rows(), weights->rows());
-    engine.AddProduct(1.0F, std::as_const(inputs).view(), rounded.view().Transposed(),
-                      difference.view());
-    engine.AddProduct(-1.0F, problem.sample.view(), weights->view().Transposed(),
-                      difference.view());
-    sum += SumOfSquares(difference);
-    count += static_cast<double>(difference.values().size());
-  }
-  return count > 0.0 ? sum / count : 0.0;
+  return LossAgainst(problem, scales, ExactOutputs(problem, engine), engine);
 }
 
 SmoothingChoice SearchSmoothing(const SmoothingProblem& problem,
                                 std::span<const std::vector<float>> magnitudes,
                                 MatrixEngine& engine) {
+  const std::vector<Matrix> exact = ExactOutputs(problem, engine);
   SmoothingChoice best;
-  best.loss = best.unsmoothed_loss = SmoothingLoss(problem, {}, engine);
+  best.loss = best.unsmoothed_loss = LossAgainst(problem, {}, exact, engine);
   best.scales.assign(static_cast<size_t>(problem.sample.columns()), 1.0F);
   for (const std::vector<float>& magnitude : magnitudes) {
     for (int i = 1; i < kSmoothingSteps; ++i) {
       const float exponent = static_cast<float>(i) / static_cast<float>(kSmoothingSteps - 1);
       std::vector<float> scales = SmoothingScales(magnitude, exponent);
-      const double loss = SmoothingLoss(problem, scales, engine);
+      const double loss = LossAgainst(problem, scales, exact, engine);
       if (!(loss < best.loss))
         continue;
       best.scales = std::move(scales);

@@ -21,6 +21,14 @@
 
 namespace tenon {
 
+// How linears with float weights take their inputs, but for the output head.
+enum class ActivationRounding : uint8_t {
+  kNone,
+  // As a W8A8 engine would: one dynamic 8-bit scale for each token (quant/activation_round.h).
+  // Products stay in float, so results are those of exact integer sums.
+  kPerTokenInt8,
+};
+
 struct PlanOptions {
   int64_t max_tokens = 512;  // N: tokens in one step at most
   int64_t max_outputs = 32;  // R: rows of logits in one step at most
@@ -29,6 +37,7 @@ struct PlanOptions {
   // Sequences that can be in the cache at the same time if it is of a packed type: each needs the
   // f16 form of some blocks (engine/exec/step_blocks.h).
   int64_t max_sequences = 32;
+  ActivationRounding rounding = ActivationRounding::kNone;
 };
 
 class ExecutionPlan {

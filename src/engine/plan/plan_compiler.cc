@@ -133,6 +133,9 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const RmsNormAttrs& a
 PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const LinearAttrs& attrs) {
   LinearStep::Args args;
   args.x = Input(op, 0);
+  const bool is_head = args.x.rows == Symbol::kOutputs;
+  if (plan_.options_.rounding == ActivationRounding::kPerTokenInt8 && !is_head)
+    args.rounding = LinearStep::Rounding::kPerTokenInt8;
   args.epilogue = attrs.epilogue;
   const auto weights = static_cast<size_t>(attrs.weight_count);
   for (size_t i = 0; i < weights; ++i) {

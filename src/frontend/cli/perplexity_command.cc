@@ -23,6 +23,7 @@ struct PerplexityFlags {
   std::string save_base;
   std::string kl_base;
   std::optional<double> max_delta_ppl;
+  bool token_activations = false;
   bool json = false;
 };
 
@@ -73,6 +74,11 @@ Status Perplexity(PerplexityFlags& flags) {
   load.context_tokens = flags.options.context;
   load.batch_outputs = kScoredRows;
   load.sequences = 1;
+  if (flags.token_activations) {
+    load.precision = Precision::kReference;
+    load.kv_type = load.kv_type.value_or(KvType::kF32);
+    load.rounding = ActivationRounding::kPerTokenInt8;
+  }
   TENON_RETURN_IF_ERROR(model->Load(load));
   flags.options.save_base = flags.save_base;
   flags.options.kl_base = flags.kl_base;
@@ -105,6 +111,9 @@ CommandBody DefinePerplexity(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--save-base", flags->save_base, "Write log-probabilities for a later --kl-base");
   app.add_option("--kl-base", flags->kl_base, "Compare with log-probabilities of --save-base");
+  app.add_flag("--a8-per-token", flags->token_activations,
+               "In float, with inputs of linears rounded to 8 bits and one scale a token: what a "
+               "W8A8 or W4A8 engine gives");
   app.add_option("--max-delta-ppl", flags->max_delta_ppl,
                  "With --kl-base: fail when the perplexity is higher than the base's by more");
   app.add_flag("--json", flags->json, "As JSON");

@@ -123,15 +123,19 @@ void ProgressBar::Update(std::string_view label, uint64_t done, uint64_t total) 
 }
 
 std::string ProgressBar::Describe(Clock::time_point now, uint64_t done, uint64_t total) const {
+  const bool bytes = target_.unit == ProgressUnit::kBytes;
   std::string text =
-      total > 0 ? fmt::format("{:3.0f}%  {:.1f}/{:.1f} MB", 100 * Fraction(done, total),
-                              static_cast<double>(done) / kMega, static_cast<double>(total) / kMega)
-                : fmt::format("{:.1f} MB", static_cast<double>(done) / kMega);
+      !bytes ? fmt::format("{:3.0f}%  {}/{}", 100 * Fraction(done, total), done, total)
+      : total > 0
+          ? fmt::format("{:3.0f}%  {:.1f}/{:.1f} MB", 100 * Fraction(done, total),
+                        static_cast<double>(done) / kMega, static_cast<double>(total) / kMega)
+          : fmt::format("{:.1f} MB", static_cast<double>(done) / kMega);
   const double seconds = std::chrono::duration<double>(now - started_).count();
   const double speed = seconds > 0 ? static_cast<double>(done - started_at_) / seconds : 0.0;
   if (speed <= 0)
     return text;
-  text += fmt::format("  {:.1f} MB/s", speed / kMega);
+  if (bytes)
+    text += fmt::format("  {:.1f} MB/s", speed / kMega);
   if (total > done)
     text += fmt::format("  {} left", FormatDuration(static_cast<double>(total - done) / speed));
   return text;

@@ -1,4 +1,4 @@
-// ProgressBar: how far a long transfer is, on a terminal or in a log.
+// ProgressBar: how far a long transfer or computation is, on a terminal or in a log.
 //
 // On a terminal: one line that is drawn over and is gone at the end. Elsewhere: a new line at most
 // every 5 seconds or 10 percent. Threading: one thread at a time.
@@ -17,10 +17,16 @@ enum class ProgressStyle {
   kLines,     // add lines
 };
 
+enum class ProgressUnit {
+  kBytes,
+  kSteps,  // counted pieces of work
+};
+
 struct ProgressTarget {
   using Clock = std::chrono::steady_clock;
 
   ProgressStyle style = ProgressStyle::kLines;
+  ProgressUnit unit = ProgressUnit::kBytes;
   int columns = 80;
   std::function<void(std::string_view)> write;
   std::function<Clock::time_point()> now = [] { return Clock::now(); };
@@ -54,7 +60,7 @@ class ProgressBar {
   ProgressTarget target_;
   std::string label_;
   Clock::time_point started_{};
-  uint64_t started_at_ = 0;  // bytes that were there at the start: they tell nothing about speed
+  uint64_t started_at_ = 0;  // what was there at the start: it tells nothing about speed
   Clock::time_point drawn_{};
   uint64_t drawn_at_ = 0;
   bool visible_ = false;  // there is something on the terminal's line

@@ -24,7 +24,6 @@ struct QuantizeFlags {
   std::string calibration;
   bool layer_wise = false;
   std::string learning_rates = "1e-3:1e-5";
-  std::string shard_size = "2GB";
   std::string max_memory;
   bool resume = false;
   std::string validate;
@@ -76,7 +75,6 @@ Status Resolve(QuantizeFlags& flags) {
   // Twenty steps: with a step size that falls a hundredfold, more change nothing.
   request.options.refine_steps = flags.layer_wise ? 20 : 0;
   TENON_RETURN_IF_ERROR(ParseRates(flags.learning_rates, request.options));
-  TENON_ASSIGN_OR_RETURN(request.shard_bytes, ParseSize(flags.shard_size, "--shard-size"));
   if (!flags.max_memory.empty()) {
     TENON_ASSIGN_OR_RETURN(request.options.max_memory, ParseSize(flags.max_memory, "--max-memory"));
   }
@@ -145,11 +143,17 @@ void PrintReport(const QuantizeReport& report, const std::optional<PerplexityRes
     fmt::print("{:<16} {}\n", key, value.dump());
 }
 
+ProgressTarget StepsTarget() {
+  ProgressTarget target = StderrProgressTarget();
+  target.unit = ProgressUnit::kSteps;
+  return target;
+}
+
 Result<QuantizeReport> RunWithBar(const QuantizeRequest& request) {
-  ProgressBar bar(StderrProgressTarget());
+  ProgressBar bar(StepsTarget());
   QuantizeHooks hooks;
-  hooks.progress = [&bar](std::string_view label, uint64_t done, uint64_t total) {
-    bar.Update(label, done, total);
+  hooks.progress = [&bar](std::string_view /*label*/, uint64_t done, uint64_t total) {
+    bar.Update("quantizing", done, total);
   };
   hooks.warn = [&bar](std::string_view text) {
     bar.Finish();
@@ -159,11 +163,11 @@ Result<QuantizeReport> RunWithBar(const QuantizeRequest& request) {
 }
 
 Result<PerplexityResult> ValidateWithBar(const QuantizeFlags& flags) {
-  ProgressBar bar(StderrProgressTarget());
+  ProgressBar bar(StepsTarget());
   return CompareModels(flags.request.input, flags.request.output, flags.gate,
-                       [&bar](int64_t done, int64_t all, double ppl) {
-                         bar.Update(fmt::format("validating, perplexity {:.3f}", ppl),
-                                    static_cast<uint64_t>(done), static_cast<uint64_t>(all));
+                       [&bar](int64_t done, int64_t all, double /*ppl*/) {
+                         bar.Update("validating", static_cast<uint64_t>(done),
+                                    static_cast<uint64_t>(all));
                        });
 }
 
@@ -211,7 +215,6 @@ void AddRunFlags(CLI::App& app, QuantizeFlags& flags) {
   app.add_option("--calib-tokens", options.calibration_tokens,
                  "Calibration tokens at most (default: 32768)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
-  app.add_option("--shard-size", flags.shard_size, "Of a safetensors file at most (default: 2GB)");
   app.add_option("--max-memory", flags.max_memory, "Fail when more would be needed");
   app.add_flag("--resume", flags.resume, "Go on with an interrupted run");
   app.add_option("-t,--threads", options.threads, "Compute threads")->check(CLI::Range(0, 1024));
@@ -229,7 +232,7 @@ void AddRunFlags(CLI::App& app, QuantizeFlags& flags) {
 CommandBody DefineQuantize(CLI::App& app) {
   auto flags = std::make_shared<QuantizeFlags>();
   app.add_option("IN", flags->input, "Model file, directory or name")->required();
-  app.add_option("OUT", flags->output, "A .gguf file, or a directory for safetensors")->required();
+  app.add_option("OUT", flags->output, "The .gguf file to write")->required();
   AddMethodFlags(app, *flags);
   AddRunFlags(app, *flags);
   return [flags] { return Quantize(*flags); };

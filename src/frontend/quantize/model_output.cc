@@ -40,33 +40,13 @@ Result<GgufMetadataBuilder> OutputMetadata(const OutputContext& context) {
   return metadata;
 }
 
-Result<int64_t> WriteGguf(const OutputContext& context, const std::filesystem::path& path) {
-  TENON_ASSIGN_OR_RETURN(const GgufMetadataBuilder metadata, OutputMetadata(context));
-  std::vector<GgufTensorPlan> plans;
-  for (const TensorInfo& tensor : context.source.tensors) {
-    EncodedTensor plan = OutputTensorPlan(context, tensor);
-    plans.push_back({std::move(plan.name), plan.dtype, std::move(plan.shape)});
-  }
-  TENON_ASSIGN_OR_RETURN(GgufWriter writer, GgufWriter::Create(path, metadata, std::move(plans)));
-  int64_t bytes = 0;
-  for (const TensorInfo& tensor : context.source.tensors) {
-    TENON_ASSIGN_OR_RETURN(const EncodedTensor encoded, OutputTensor(context, tensor));
-    bytes += static_cast<int64_t>(encoded.bytes.size());
-    TENON_RETURN_IF_ERROR(writer.WriteTensor(encoded.bytes));
-    context.source.Release(tensor, 0, tensor.bytes);
-  }
-  TENON_RETURN_IF_ERROR(writer.Close());
-  return bytes;
-}
-
 }  // namespace
 
 Status CheckOutput(const ModelSource& source, const std::filesystem::path& path) {
-  if (IsGgufPath(path) == IsGgufSource(source))
+  if (IsGgufPath(path) && IsGgufSource(source))
     return {};
   return Unsupported(
-      fmt::format("the input is {}; a .gguf output needs a GGUF input, a directory a Hugging Face "
-                  "directory (tenon convert makes one of the other)",
+      fmt::format("the input is {}; only GGUF files can be quantized, to .gguf files",
                   source.format),
       path.string());
 }
@@ -101,9 +81,22 @@ Result<EncodedTensor> OutputTensor(const OutputContext& context, const TensorInf
 }
 
 Result<int64_t> WriteModel(const OutputContext& context, const std::filesystem::path& path) {
-  if (IsGgufPath(path))
-    return WriteGguf(context, path);
-  return Unsupported("safetensors output", path.string());
+  TENON_ASSIGN_OR_RETURN(const GgufMetadataBuilder metadata, OutputMetadata(context));
+  std::vector<GgufTensorPlan> plans;
+  for (const TensorInfo& tensor : context.source.tensors) {
+    EncodedTensor plan = OutputTensorPlan(context, tensor);
+    plans.push_back({std::move(plan.name), plan.dtype, std::move(plan.shape)});
+  }
+  TENON_ASSIGN_OR_RETURN(GgufWriter writer, GgufWriter::Create(path, metadata, std::move(plans)));
+  int64_t bytes = 0;
+  for (const TensorInfo& tensor : context.source.tensors) {
+    TENON_ASSIGN_OR_RETURN(const EncodedTensor encoded, OutputTensor(context, tensor));
+    bytes += static_cast<int64_t>(encoded.bytes.size());
+    TENON_RETURN_IF_ERROR(writer.WriteTensor(encoded.bytes));
+    context.source.Release(tensor, 0, tensor.bytes);
+  }
+  TENON_RETURN_IF_ERROR(writer.Close());
+  return bytes;
 }
 
 }  // namespace tenon

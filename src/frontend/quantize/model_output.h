@@ -20,13 +20,12 @@ struct OutputContext {
   const SegmentStore& store;
   const QuantizeOptions& options;
   MatrixEngine& engine;
-  int64_t shard_bytes = 0;
 };
 
 // Whether the path's kind of file can be made of this input: a .gguf file of GGUF.
 Status CheckOutput(const ModelSource& source, const std::filesystem::path& path);
 
-// Returns the bytes of all tensors. The file or directory appears when it is whole.
+// Returns the bytes of all tensors. The file appears when it is whole.
 Result<int64_t> WriteModel(const OutputContext& context, const std::filesystem::path& path);
 
 // Parts of WriteModel: the tensor as the output holds it. Matrices that no piece quantized (the

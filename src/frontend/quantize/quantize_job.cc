@@ -273,8 +273,7 @@ Result<QuantizeReport> Job::Run() {
     TENON_RETURN_IF_ERROR(RunSegment(i, store));
   }
   Progress("writing", ranges_.size());
-  OutputContext output{model_->source(), *types_, store, request_.options, *engine_};
-  output.shard_bytes = request_.shard_bytes;
+  const OutputContext output{model_->source(), *types_, store, request_.options, *engine_};
   TENON_ASSIGN_OR_RETURN(report_.output_bytes, WriteModel(output, request_.output));
   TENON_RETURN_IF_ERROR(store.Remove());
   Progress("done", ranges_.size() + 1);

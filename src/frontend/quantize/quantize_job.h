@@ -20,11 +20,10 @@ namespace tenon {
 
 struct QuantizeRequest {
   std::filesystem::path input;
-  std::filesystem::path output;  // a .gguf file, or a directory for safetensors
+  std::filesystem::path output;  // a .gguf file
   QuantizeOptions options;
   ResumeMode resume = ResumeMode::kFresh;
-  std::filesystem::path evaluation;        // text that quality will be measured on; may be empty
-  int64_t shard_bytes = int64_t{2} << 30;  // of one safetensors file at most
+  std::filesystem::path evaluation;  // text that quality will be measured on; may be empty
 };
 
 struct QuantizeReport {

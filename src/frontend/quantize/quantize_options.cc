@@ -107,6 +107,11 @@ bool IsOutput(std::string_view name) {
   return name == "output.weight";
 }
 
+// Next to nothing in size, and what it chooses is all or nothing.
+bool IsRouter(std::string_view name) {
+  return name.ends_with("ffn_gate_inp.weight");
+}
+
 bool IsEmbedding(std::string_view name) {
   return name == "token_embd.weight";
 }
@@ -157,7 +162,7 @@ DType TypePlan::ContainerOf(const TensorInfo& tensor) const {
 }
 
 std::optional<GridSpec> TypePlan::GridOf(const TensorInfo& tensor) const {
-  if (tensor.shape.size() < 2 || tensor.columns() % 32 != 0)
+  if (tensor.shape.size() < 2 || tensor.columns() % 32 != 0 || IsRouter(tensor.name))
     return std::nullopt;
   DType container = ContainerOf(tensor);
   if (GetDTypeInfo(container).block_elements > 32 && tensor.columns() % 256 != 0)

@@ -61,7 +61,8 @@ class TypePlan {
   // Fails with kInvalidArgument for an unknown type, and bits that no format holds.
   static Result<TypePlan> Create(const QuantizeOptions& options, const ModelSource& source);
 
-  // The grid of a matrix; none when it stays as it is (vectors, rows that are no multiple of 32).
+  // The grid of a matrix; none when it stays as it is (vectors, routers, rows that are no multiple
+  // of 32).
   std::optional<GridSpec> GridOf(const TensorInfo& tensor) const;
 
   // The number for general.file_type: of the format that most tensors have.

@@ -37,6 +37,8 @@ struct LoadOptions {
   int64_t batch_outputs = 32;  // rows of logits in one step at most
   int64_t sequences = 32;      // in the cache at a time at most; counts for packed KV types only
   Precision precision = Precision::kFast;
+  // With kReference only: what 8-bit activations with one scale a token would give.
+  ActivationRounding rounding = ActivationRounding::kNone;
   std::optional<KvType> kv_type;  // default: by precision, f16 or f32
   OptimizeLevel level = OptimizeLevel::kO3;
   std::vector<std::string> disabled_passes;

@@ -91,6 +91,16 @@ void GgufMetadataBuilder::SetFloat32(std::string_view key, float value) {
   Set(key, std::move(bytes));
 }
 
+void GgufMetadataBuilder::SetStrings(std::string_view key, const std::vector<std::string>& values) {
+  std::string bytes;
+  AppendType(bytes, GgufType::kArray);
+  AppendType(bytes, GgufType::kString);
+  Append(bytes, static_cast<uint64_t>(values.size()));
+  for (const std::string& value : values)
+    AppendString(bytes, value);
+  Set(key, std::move(bytes));
+}
+
 void GgufMetadataBuilder::SetCopy(const GgufEntry& entry) {
   std::string bytes;
   AppendType(bytes, entry.value.type);

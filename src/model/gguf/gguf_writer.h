@@ -26,6 +26,7 @@ class GgufMetadataBuilder {
   void SetString(std::string_view key, std::string_view value);
   void SetUint32(std::string_view key, uint32_t value);
   void SetFloat32(std::string_view key, float value);
+  void SetStrings(std::string_view key, const std::vector<std::string>& values);
   // An entry as another file holds it.
   void SetCopy(const GgufEntry& entry);
   void Remove(std::string_view key);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "engine/exec/steps/activation_group.h"
+#include "quant/activation_round.h"
 
 namespace tenon {
 namespace {
@@ -50,10 +51,14 @@ std::string LinearStep::Describe() const {
   text += kEpilogues[static_cast<size_t>(args_.epilogue)];
   if (QuantizesInput())
     text += " (quantizes its input)";
+  if (args_.rounding != Rounding::kNone)
+    text += " (rounds its input to 8 bits a token)";
   return text;
 }
 
 int64_t LinearStep::WorkspaceBytes(int64_t tokens) const {
+  if (args_.rounding != Rounding::kNone)
+    return tokens * args_.x.columns * static_cast<int64_t>(sizeof(float));
   return QuantizesInput() ? tokens * ActivationRowBytes(args_.x.columns) : 0;
 }
 
@@ -61,7 +66,23 @@ int64_t LinearStep::WorkerScratchBytes() const {
   return 2 * kTileTokens * kPanelRows * static_cast<int64_t>(sizeof(float));
 }
 
+LinearStep::Activations LinearStep::RoundInput(const StepContext& context) const {
+  const int64_t columns = args_.x.columns;
+  auto* rows = reinterpret_cast<float*>(context.workspace);
+  context.pool.ParallelFor(context.RowCount(args_.x.rows), 16,
+                           [&](int64_t begin, int64_t end, int) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               float* target = rows + row * columns;
+                               std::copy_n(context.FloatRow(args_.x, row), columns, target);
+                               RoundActivationRow({target, static_cast<size_t>(columns)});
+                             }
+                           });
+  return {context.workspace, columns * static_cast<int64_t>(sizeof(float))};
+}
+
 LinearStep::Activations LinearStep::PrepareInput(const StepContext& context) const {
+  if (args_.rounding != Rounding::kNone)
+    return RoundInput(context);
   if (!QuantizesInput())
     return {context.Row(args_.x, 0), args_.x.row_bytes};
   const int64_t stride = ActivationRowBytes(args_.x.columns);

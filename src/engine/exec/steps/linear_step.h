@@ -19,8 +19,11 @@ class LinearStep final : public PlanStep {
     const float* bias = nullptr;  // [rows] or null
     Operand out;                  // with kNone; other epilogues use the first one's
   };
+  // What a float row is put through before it is multiplied.
+  enum class Rounding : uint8_t { kNone, kPerTokenInt8 };
   struct Args {
     Operand x;
+    Rounding rounding = Rounding::kNone;  // REQUIRES kNone where x is kActI8 or made into it
     std::vector<Segment> segments;
     Epilogue epilogue = Epilogue::kNone;
     Operand residual;                  // kAddResidual
@@ -51,6 +54,7 @@ class LinearStep final : public PlanStep {
 
   bool QuantizesInput() const;
   bool IsGated() const;
+  Activations RoundInput(const StepContext& context) const;
   Activations PrepareInput(const StepContext& context) const;
   void RunTile(const StepContext& context, const Activations& x, const Tile& tile,
                float* scratch) const;

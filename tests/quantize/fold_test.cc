@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "arch/tiny_run.h"
+#include "frontend/quantize/fold_plan.h"
+#include "frontend/quantize/layered_weights.h"
+#include "frontend/quantize/segment_runner.h"
+#include "frontend/session/source_weights.h"
+#include "graph/slice.h"
+#include "hal/kernel_registry.h"
+#include "model/arch/architecture.h"
+#include "model/gguf/gguf_model.h"
+
+namespace tenon {
+namespace {
+
+using testing::FindTinyCase;
+using testing::LoadTiny;
+using testing::RunTokens;
+using testing::TinyCase;
+
+// Tensors from a file that is never written: the graph's weights are looked up in memory.
+class TinyWeights final : public WeightSource {
+ public:
+  explicit TinyWeights(const TinyCase& tiny) : tensors_(testing::TinyTensors(tiny)) {}
+
+  Result<WeightView> Find(std::string_view name) const override {
+    for (const testing::TinyTensor& tensor : tensors_) {
+      if (tensor.name != name)
+        continue;
+      const int64_t columns = tensor.shape.back();
+      return WeightView{DType::kF32, static_cast<int64_t>(tensor.values.size()) / columns, columns,
+                        std::as_bytes(std::span(tensor.values))};
+    }
+    return NotFound("no such tensor", std::string(name));
+  }
+  Status ReadAt(std::string_view name, uint64_t offset, std::span<std::byte> out) const override {
+    TENON_ASSIGN_OR_RETURN(const WeightView view, Find(name));
+    std::copy_n(view.bytes.begin() + static_cast<int64_t>(offset), out.size(), out.begin());
+    return {};
+  }
+  void Release(std::string_view, uint64_t, uint64_t) const override {}
+  void ReleaseAll() const override {}
+
+ private:
+  std::vector<testing::TinyTensor> tensors_;
+};
+
+ModelSource SourceOf(const testing::Bytes& bytes) {
+  std::vector<GgufFile> files;
+  auto parsed = ParseGguf(bytes, "tiny");
+  EXPECT_TRUE(parsed.ok());
+  files.push_back(*std::move(parsed));
+  auto source = ModelFromGguf(files);
+  EXPECT_TRUE(source.ok());
+  return *std::move(source);
+}
+
+// Random factors for every input that can be smoothed, folded as a quantizer folds them.
+int FoldEverything(const Graph& graph, LayeredWeights& weights) {
+  std::mt19937 random(31);
+  std::uniform_real_distribution<float> factor(0.25F, 4.0F);
+  int folds = 0;
+  for (const GraphRange& range : NarrowRanges(graph)) {
+    for (const InputGroup& group : PlanFolds(graph, range)) {
+      if (!group.fold)
+        continue;
+      ++folds;
+      std::vector<float> scales(static_cast<size_t>(group.columns));
+      for (float& scale : scales)
+        scale = factor(random);
+      TieMagnitudes(*group.fold, scales);
+      for (const std::string& name : group.fold->vectors) {
+        Matrix vector = *LoadMatrix(weights, name);
+        DivideVector(*group.fold, scales, vector);
+        weights.Replace(name, std::move(vector));
+      }
+      if (!group.fold->matrix.empty()) {
+        Matrix matrix = *LoadMatrix(weights, group.fold->matrix);
+        DivideRows(*group.fold, scales, matrix);
+        weights.Replace(group.fold->matrix, std::move(matrix));
+      }
+      for (const std::string& name : group.weights) {
+        Matrix matrix = *LoadMatrix(weights, name);
+        for (int64_t i = 0; i < matrix.rows(); ++i) {
+          for (int64_t j = 0; j < matrix.columns(); ++j)
+            matrix.At(i, j) *= scales[static_cast<size_t>(j)];
+        }
+        weights.Replace(name, std::move(matrix));
+      }
+    }
+  }
+  return folds;
+}
+
+class EveryFamily : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EveryFamily, FoldedFactorsLeaveTheLogitsAlone) {
+  const TinyCase tiny = FindTinyCase(GetParam());
+  const testing::Bytes bytes = TinyGguf(tiny, testing::TinyTensors(tiny));
+  const ModelSource source = SourceOf(bytes);
+  const TinyWeights original(tiny);
+  auto plain = LoadTiny(source, original, OptimizeLevel::kO0);
+  ASSERT_TRUE(plain.ok()) << plain.error().ToString();
+  const std::vector<float> expected = RunTokens(*plain->runner, tiny.tokens, tiny.tokens.size());
+  LayeredWeights folded(original);
+  const int folds = FoldEverything(*BuildGraph(source), folded);
+  EXPECT_EQ(folds, 4 * tiny.Int("layers"));  // q k v, output, gate and up, down
+  auto smoothed = LoadTiny(source, folded, OptimizeLevel::kO0);
+  ASSERT_TRUE(smoothed.ok());
+  const std::vector<float> found = RunTokens(*smoothed->runner, tiny.tokens, tiny.tokens.size());
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i)
+    ASSERT_NEAR(found[i], expected[i], 2e-4F) << i;
+}
+
+TEST_P(EveryFamily, PiecesOneAfterTheOtherAreTheModel) {
+  const TinyCase tiny = FindTinyCase(GetParam());
+  const testing::Bytes bytes = TinyGguf(tiny, testing::TinyTensors(tiny));
+  const ModelSource source = SourceOf(bytes);
+  const TinyWeights original(tiny);
+  auto whole = LoadTiny(source, original, OptimizeLevel::kO0);
+  ASSERT_TRUE(whole.ok());
+  const std::vector<float> expected = RunTokens(*whole->runner, tiny.tokens, tiny.tokens.size());
+  const Graph graph = *BuildGraph(source);
+  const std::vector<GraphRange> ranges = NarrowRanges(graph);
+  EXPECT_GE(static_cast<int64_t>(ranges.size()), 2 * tiny.Int("layers") + 2);
+  LayeredWeights weights(original);
+  const KernelSet kernels = *ResolveKernelSetFromEnvironment();
+  // The text twice, the second time as two sequences: of those the first is the text's beginning.
+  TokenSequences sequences;
+  sequences.tokens = tiny.tokens;
+  sequences.tokens.insert(sequences.tokens.end(), tiny.tokens.begin(), tiny.tokens.end());
+  const auto length = static_cast<int64_t>(tiny.tokens.size());
+  sequences.ends = {length, length + 5, 2 * length};
+  Matrix states;
+  for (const GraphRange& range : ranges) {
+    auto runner = SegmentRunner::Create(graph, range, {weights, kernels, *whole->pool});
+    ASSERT_TRUE(runner.ok()) << runner.error().ToString();
+    ASSERT_TRUE((*runner)->Run(sequences, states, &states, {}).ok());
+  }
+  ASSERT_EQ(states.rows(), 2 * length);
+  const int64_t vocab = states.columns();
+  for (int64_t i = 0; i < length * vocab; ++i)
+    ASSERT_EQ(std::as_const(states).values()[static_cast<size_t>(i)],
+              expected[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < 5 * vocab; ++i)
+    ASSERT_EQ(states.Row(length)[i], expected[static_cast<size_t>(i)]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
+                         ::testing::Values("llama", "llama_bias_tied", "mistral_window"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace tenon
