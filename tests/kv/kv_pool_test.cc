@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -159,6 +160,77 @@ TEST(KvPool, DropsWhatIsCachedOnly) {
   EXPECT_EQ(pool.stats().used, 1);
   EXPECT_FALSE(pool.IsRegistered(dropped));
   EXPECT_TRUE(pool.IsRegistered(kept));
+}
+
+// Two float copies, with the block's bytes beside them: 8.5 bits a key, 10 a value of 8 channels.
+TEST(KvLayout, PackedTypesHaveFloatCopiesBehindTheBlocks) {
+  auto layout = KvLayout::Create({KvType::kQ8, 2, 3, 8, 4, 2});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->key_bytes, 8U * 32 + 2 * 8);
+  EXPECT_EQ(layout->head_stride, 272U + 8 * 32 + 2 * 32);
+  EXPECT_EQ(layout->copies_offset, 2U * 4 * 3 * 592);
+  EXPECT_EQ(layout->copy_stride, 3U * 2 * 2 * 8 * 32);
+  EXPECT_EQ(layout->total_bytes, 14208U + 2 * 2 * 3072);
+  EXPECT_EQ(KvLayout::Create({KvType::kQ4, 1, 1, 64, 1})->key_bytes, 64U * 16 + 128);
+  EXPECT_FALSE(KvLayout::Create({KvType::kQ4, 1, 1, 64, 1, -1}).ok());
+}
+
+TEST(KvPool, FloatCopiesAreTakenDroppedAndFreedWithTheirBlocks) {
+  KvPool pool = MakePool({KvType::kQ4, 2, 3, 8, 4, 2});
+  const BlockIndex a = pool.Allocate();
+  const BlockIndex b = pool.Allocate();
+  const BlockIndex c = pool.Allocate();
+  EXPECT_EQ(pool.FloatCopy(a), -1);
+  EXPECT_TRUE(pool.TakeFloatCopy(a));
+  EXPECT_TRUE(pool.TakeFloatCopy(a));  // the same one
+  EXPECT_TRUE(pool.TakeFloatCopy(b));
+  EXPECT_NE(pool.FloatCopy(a), pool.FloatCopy(b));
+  EXPECT_FALSE(pool.TakeFloatCopy(c));
+  pool.DropFloatCopy(b);
+  EXPECT_TRUE(pool.TakeFloatCopy(c));
+  pool.Release(a);
+  EXPECT_EQ(pool.free_float_copies(), 1);
+}
+
+// Cached: a first block keeps its copy until another block needs it, a later one does not.
+TEST(KvPool, CachedFirstBlocksKeepTheirFloatCopies) {
+  KvPool pool = MakePool({KvType::kQ4, 1, 1, 8, 4, 2});
+  const BlockIndex first = pool.Allocate();
+  const BlockIndex second = pool.Allocate();
+  ASSERT_TRUE(pool.TakeFloatCopy(first) && pool.TakeFloatCopy(second));
+  ASSERT_EQ(pool.Register(first, {}, kNoBlock, BlockOf(0)), first);
+  ASSERT_EQ(pool.Register(second, {}, first, BlockOf(100)), second);
+  pool.Release(second);
+  pool.Release(first);
+  EXPECT_GE(pool.FloatCopy(first), 0);
+  EXPECT_EQ(pool.FloatCopy(second), -1);
+  const BlockIndex third = pool.Allocate();
+  const BlockIndex fourth = pool.Allocate();
+  EXPECT_TRUE(pool.TakeFloatCopy(third));
+  EXPECT_EQ(pool.stats().evictions, 0U);
+  EXPECT_TRUE(pool.TakeFloatCopy(fourth));
+  EXPECT_EQ(pool.stats().evictions, 2U);  // the second block, then the first with its copy
+  EXPECT_EQ(pool.stats().cached, 0);
+}
+
+TEST(KvPool, APrivateCopyTakesTheFloatCopyAlong) {
+  KvPool pool = MakePool({KvType::kQ8, 2, 1, 8, 4, 2});
+  const BlockIndex block = pool.Allocate();
+  ASSERT_TRUE(pool.TakeFloatCopy(block));
+  for (int32_t layer = 0; layer < 2; ++layer)
+    std::ranges::fill(pool.CopyBytes(layer, pool.FloatCopy(block)), std::byte{7});
+  pool.Retain(block);
+  const BlockIndex own = pool.MakePrivate(block);
+  ASSERT_NE(own, block);
+  for (int32_t layer = 0; layer < 2; ++layer) {
+    for (const std::byte byte : pool.CopyBytes(layer, pool.FloatCopy(own)))
+      ASSERT_EQ(byte, std::byte{7});
+  }
+  // There is none for a third block: nothing is changed.
+  pool.Retain(own);
+  EXPECT_EQ(pool.MakePrivate(own), kNoBlock);
+  EXPECT_EQ(pool.RefCount(own), 2);
+  EXPECT_EQ(pool.stats().free, 2);
 }
 
 }  // namespace
