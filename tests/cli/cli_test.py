@@ -9,7 +9,7 @@ import unittest
 
 from tenon_cli import BINARY, SMOLLM, needs_smollm, peak_bytes_of, run, run_json
 
-COMMANDS = ["run", "chat", "pull", "list", "rm", "inspect", "tokenize", "perplexity", "bench", "plan", "doctor"]
+COMMANDS = ["run", "chat", "pull", "list", "rm", "inspect", "convert", "tokenize", "perplexity", "bench", "plan", "doctor"]
 
 
 class UsageTest(unittest.TestCase):
