@@ -1,5 +1,5 @@
-// `repeat`: guesses that the last token comes again. The smallest module there can be; docs/add-module.md
-// goes through it.
+// `repeat`: guesses that the last token comes again. The smallest module there can be;
+// docs/add-module.md goes through it.
 #pragma once
 
 #include <memory>
