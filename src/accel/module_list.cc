@@ -8,6 +8,7 @@
 #include "accel/adaptive/adaptive_module.h"
 #include "accel/draft_model/draft_model_module.h"
 #include "accel/ngram/ngram_module.h"
+#include "accel/plugin/plugin_module.h"
 #include "accel/routing/routing_module.h"
 #include "accel/self_spec/self_spec_module.h"
 
@@ -20,6 +21,7 @@ constexpr std::array kModules = {
     ModuleEntry{"routing", "a small model writes what it is sure of", CreateRouting},
     ModuleEntry{"draft_model", "guesses from a smaller model", CreateDraftModelModule},
     ModuleEntry{"self_spec", "guesses from the model itself in 4 bits", CreateSelfSpecModule},
+    ModuleEntry{"plugin", "guesses from a shared library", CreatePluginModule},
     ModuleEntry{"adaptive", "short prompts on weights of 4 bits", CreateAdaptiveModule},
 };
 

@@ -89,6 +89,16 @@ void OptionReader::Text(std::string_view name, std::string& value) {
     WrongType(name, "text", *found);
 }
 
+void OptionReader::Object(std::string_view name, nlohmann::json& value) {
+  const nlohmann::json* found = Find(name);
+  if (found == nullptr)
+    return;
+  if (found->is_object())
+    value = *found;
+  else
+    WrongType(name, "values by name", *found);
+}
+
 void OptionReader::Choice(std::string_view name, size_t& index,
                           std::span<const std::string_view> choices) {
   std::string text(choices[index]);

@@ -30,6 +30,7 @@ class OptionReader {
   // A number from 0 to 1, or a percentage as text: 0.15 or "15%".
   void Share(std::string_view name, double& value);
   void Text(std::string_view name, std::string& value);
+  void Object(std::string_view name, nlohmann::json& value);
   // One of `choices`; sets its index.
   void Choice(std::string_view name, size_t& index, std::span<const std::string_view> choices);
 

@@ -180,9 +180,10 @@ TEST(ModuleSetTest, RefusesWhatItCannotDo) {
   EXPECT_THAT(error("draft_model"), ::testing::HasSubstr("draft_model.model"));
   EXPECT_THAT(error("draft_model:model=no-such-model"), ::testing::HasSubstr("no-such-model"));
   EXPECT_THAT(error("self_spec:acceptance=maybe"), ::testing::HasSubstr("same_draw, rejection"));
-  if (ResolveModel(kGemma).ok())
+  if (ResolveModel(kGemma).ok()) {
     EXPECT_THAT(error(std::string("draft_model:model=") + kGemma),
                 ::testing::HasSubstr("different tokenizers"));
+  }
 }
 
 }  // namespace

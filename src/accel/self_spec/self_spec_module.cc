@@ -1,5 +1,7 @@
 #include "accel/self_spec/self_spec_module.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "accel/self_spec/byte_model.h"
@@ -10,6 +12,9 @@ namespace tenon {
 namespace {
 
 constexpr std::array<std::string_view, 2> kWeightNames = {"as_stored", "int4"};
+// A packed KV cache takes back up to 32 tokens; a draft of this many behind a few pending ones
+// stays within that.
+constexpr int64_t kMaxGuesses = 16;
 // Where the gauges tell the break-even: 4,096 tokens of context.
 constexpr int64_t kGaugeContext = 4096;
 
@@ -62,6 +67,11 @@ Result<std::unique_ptr<Module>> CreateSelfSpecModule(const ModuleContext& contex
   ReadSpeculationOptions(reader, speculation);
   ReadAcceptance(reader, options.acceptance);
   TENON_RETURN_IF_ERROR(reader.Finish());
+  if (speculation.max_guesses > kMaxGuesses) {
+    return InvalidArgument(
+        fmt::format("found {}, expected 1 to {}", speculation.max_guesses, kMaxGuesses),
+        "modules." + context.name + ".max_guesses");
+  }
   const bool has_halves = context.target->kv_config().type == KvType::kHier;
   options.level.levels = has_halves ? 2 : 1;
   std::unique_ptr<AuxiliaryModel> draft;
