@@ -5,6 +5,8 @@
 //   modules_bench curve  LARGE SMALL [--router ROUTER] --text FILE... [--tokens N]
 //   modules_bench speed  LARGE SMALL [--router ROUTER] [--quantized LARGE2] --workload NAME=FILE...
 //                        [--prompts N] [--answer N] [--rounds N]
+//   modules_bench supervise LARGE SMALL --workload NAME=FILE... [--prompts N] [--answer N]
+//                        routing under the module manager: its decisions and what it measured
 //
 // A workload's file has one prompt a line, {"prompt": text}. Rounds are interleaved: every setting
 // is run once in each round, so that what else the machine does hits all of them.
@@ -20,6 +22,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accel/draft_model/draft_model_module.h"
+#include "accel/manager/supervised_engine.h"
 #include "accel/module_chain.h"
 #include "accel/ngram/ngram_module.h"
 #include "accel/plain_engine.h"
@@ -269,6 +272,24 @@ void PrintMeasured(const Setting& setting, const std::string& workload, const Me
   std::fflush(stdout);
 }
 
+void PrintDecisions(const SupervisedEngine& engine, const std::string& workload) {
+  const ManagerReport report = engine.report();
+  Json json = {{"kind", "supervise"}, {"workload", workload}};
+  for (const ManagerReport::Entry& entry : report.modules) {
+    json["modules"].push_back({{"name", entry.supervision.name},
+                               {"state", SupervisionStateName(entry.supervision.state)},
+                               {"saving", entry.supervision.saving.value_or(NAN)},
+                               {"checks", entry.supervision.total_checks},
+                               {"failures", entry.supervision.total_failures}});
+  }
+  for (const Decision& decision : report.decisions) {
+    json["decisions"].push_back({decision.module, ModuleActionName(decision.action),
+                                 ModuleRuleName(decision.rule), decision.reason});
+  }
+  fmt::print("{}\n", json.dump());
+  std::fflush(stdout);
+}
+
 class Speed {
  public:
   explicit Speed(const Flags& flags) : flags_(flags) {}
@@ -278,6 +299,35 @@ class Speed {
     TENON_RETURN_IF_ERROR(MakeSettings());
     for (const std::string& workload : flags_.workloads)
       TENON_RETURN_IF_ERROR(RunWorkload(workload));
+    return {};
+  }
+
+  // Routing that routes as its defaults say, watched: more shadow steps than a server would spend,
+  // so that a minute shows what it does.
+  Status Supervise() {
+    TENON_RETURN_IF_ERROR(LoadModels());
+    for (const std::string& workload : flags_.workloads) {
+      settings_.clear();
+      TENON_RETURN_IF_ERROR(Add("routing", *large_, CreateRouting, "routing",
+                                {{"small", flags_.small}, {"hysteresis", 1}}));
+      MonitoringRules rules;
+      rules.shadow_share = 0.25;
+      Setting& setting = *settings_.front();
+      TENON_ASSIGN_OR_RETURN(const auto engine,
+                             SupervisedEngine::Create(*setting.chain, rules, ModuleQuotas()));
+      TENON_ASSIGN_OR_RETURN(const auto prompts, ReadPrompts(workload));
+      for (const Prompt& prompt : prompts) {
+        GenerationRequest request;
+        request.prompt = prompt.tokens;
+        request.sampling.temperature = 0.0F;
+        request.max_tokens = flags_.answer;
+        request.end_tokens = EndTokens::kIgnore;
+        request.steps = engine.get();
+        TENON_ASSIGN_OR_RETURN(const GenerationResult result, Generate(*large_, request, nullptr));
+        static_cast<void>(result);
+      }
+      PrintDecisions(*engine, workload);
+    }
     return {};
   }
 
@@ -348,7 +398,7 @@ class Speed {
     return AddRouting("quantization + ", *quantized_);
   }
 
-  Status RunWorkload(const std::string& argument) {
+  Result<std::vector<Prompt>> ReadPrompts(const std::string& argument) {
     const size_t equals = argument.find('=');
     if (equals == std::string::npos)
       return InvalidArgument("expected NAME=FILE", "--workload");
@@ -360,6 +410,12 @@ class Speed {
         prompts.push_back({name, large_->tokenizer().Encode(document, SpecialText::kPlain,
                                                             AddSpecial::kModelDefault)});
     }
+    return prompts;
+  }
+
+  Status RunWorkload(const std::string& argument) {
+    TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts, ReadPrompts(argument));
+    const std::string name = argument.substr(0, argument.find('='));
     std::vector<Measured> measured(settings_.size());
     for (int64_t round = 0; round < flags_.rounds; ++round) {
       for (const Prompt& prompt : prompts) {
@@ -421,6 +477,7 @@ int Main(int argc, char** argv) {
   add("fit", [&] { return Fit(flags); });
   add("curve", [&] { return Curve(flags); });
   add("speed", [&] { return Speed(flags).Run(); });
+  add("supervise", [&] { return Speed(flags).Supervise(); });
   CLI11_PARSE(app, argc, argv);
   for (const auto& [sub, run] : commands) {
     if (!sub->parsed())

@@ -31,7 +31,10 @@ ModuleConfig RoutingConfig(double threshold) {
 
 class ModulesTest : public ::testing::Test {
  protected:
-  void Start(Model& model, const ModuleConfig& config) {
+  // Keeps the model for longer than the engine that runs it.
+  void Start(std::unique_ptr<Model> loaded, const ModuleConfig& config) {
+    model_ = std::move(loaded);
+    Model& model = *model_;
     auto served = ServedModules::Create(model, config);
     ASSERT_TRUE(served.ok()) << served.error().ToString();
     served_ = *std::move(served);
@@ -43,6 +46,7 @@ class ModulesTest : public ::testing::Test {
     control_ = served_->Control(*engine_);
   }
 
+  std::unique_ptr<Model> model_;
   std::unique_ptr<ServedModules> served_;
   std::unique_ptr<ServingEngine> engine_;
   std::unique_ptr<ModuleControl> control_;
@@ -56,7 +60,7 @@ TEST_F(ModulesTest, RequestsGoOnWhateverIsSwitched) {
     requests.push_back(GreedyRequest(MadeUpTokens(10 + i * 9, i), kTokens));
     expected.push_back(Reference(*model, requests.back()).token_ids);
   }
-  Start(*model, RoutingConfig(0.5));
+  Start(std::move(model), RoutingConfig(0.5));
   std::vector<Client> clients(requests.size());
   for (size_t i = 0; i < requests.size(); ++i)
     ASSERT_TRUE(engine_->Submit(requests[i], clients[i].Sink()).ok());
@@ -84,7 +88,7 @@ TEST_F(ModulesTest, AModuleAboveItsQuotaIsLeftOut) {
   TENON_LOAD_OR_SKIP(model, kSmolLm, ServingLoad());
   ModuleConfig config = RoutingConfig(0.5);
   config.memory_quota = {{"routing", "0.01%"}};
-  Start(*model, config);
+  Start(std::move(model), config);
   Client client;
   ASSERT_TRUE(engine_->Submit(GreedyRequest(MadeUpTokens(10, 1), 3), client.Sink()).ok());
   EXPECT_TRUE(client.Wait().is_finished);
@@ -95,7 +99,7 @@ TEST_F(ModulesTest, TheConfigurationIsFollowed) {
   TENON_LOAD_OR_SKIP(model, kSmolLm, ServingLoad());
   ModuleConfig config;
   config.modules.push_back({"ngram", nlohmann::json::object()});
-  Start(*model, config);
+  Start(std::move(model), config);
   ModuleConfig next;
   next.monitoring = {{"min_latency_saving", "30%"}, {"cool_down_s", 5}};
   EXPECT_TRUE(ApplyModuleConfig(*control_, config, next).ok());

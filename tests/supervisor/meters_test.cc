@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "accel/manager/composition.h"
 #include "accel/manager/gain_meter.h"
@@ -171,6 +173,19 @@ TEST(MemoryQuotaTest, RefusesImpossibleShares) {
   EXPECT_TRUE(GrantMemory(1000, thirds).ok());
   const MemoryRequest huge[] = {{"a", 1.0, std::numeric_limits<int64_t>::max(), 0}};
   EXPECT_EQ((*GrantMemory(1000, huge))[0].bytes, 1000);
+}
+
+TEST(CompositionTest, OneModuleChoosesTheModel) {
+  const ModuleInfo routing{"routing", ModuleStage::kRouting, 0, 0};
+  const ModuleInfo other{"other", ModuleStage::kRouting, 0, 0};
+  const ModuleInfo ngram{"ngram", ModuleStage::kSpeculation, 0, 0};
+  const ModuleInfo draft{"draft_model", ModuleStage::kSpeculation, 0, 0};
+  const ModuleInfo split{"phase_split", ModuleStage::kPhaseSplit, 0, 0};
+  EXPECT_TRUE(CheckComposition(std::vector{routing, ngram, draft, split}).ok());
+  EXPECT_TRUE(CheckComposition({}).ok());
+  const Status status = CheckComposition(std::vector{routing, ngram, other});
+  EXPECT_EQ(status.error().where, "modules.other");
+  EXPECT_NE(status.error().message.find("routing"), std::string::npos);
 }
 
 TEST(MonitoringRulesTest, NamesTheField) {

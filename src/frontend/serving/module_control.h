@@ -31,7 +31,8 @@ class ModuleControl {
   ManagerReport report() const { return supervised_.report(); }
 
   Status Set(std::string_view module, Supervisor::Switch to);
-  // `monitoring` has some of the names of the configuration's block, the others are those of `over`.
+  // `monitoring` has some of the names of the configuration's block, the others are those of
+  // `over`.
   Status SetMonitoring(const nlohmann::json& monitoring, const MonitoringRules& over);
   // Replaces the module by one with these options, keeping the old one when that fails. Requests
   // stand still while it loads what it needs, then go on; what it knew of them begins anew.

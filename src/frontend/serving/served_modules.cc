@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "accel/manager/composition.h"
 #include "base/log.h"
 
 namespace tenon {
@@ -31,7 +32,10 @@ Status AddModules(ModuleSet& set, const ModuleConfig& config, const ModuleQuotas
       return std::move(module).error();
     TENON_RETURN_IF_ERROR(set.chain().Add(std::move(*module)));
   }
-  return {};
+  std::vector<ModuleInfo> infos;
+  for (const ModuleReport& report : set.chain().Report())
+    infos.push_back(report.info);
+  return CheckComposition(infos);
 }
 
 const ModuleConfig::Entry* FindEntry(const ModuleConfig& config, std::string_view name) {
