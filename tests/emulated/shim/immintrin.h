@@ -46,6 +46,19 @@ inline __m512 FusedMultiplyAdd(__m512 a, __m512 b, __m512 c) {
   return CopyAs<__m512>(z);
 }
 
+struct EightFloats {
+  float lane[8];
+};
+
+inline __m256 FusedMultiplyAdd(__m256 a, __m256 b, __m256 c) {
+  const auto x = CopyAs<EightFloats>(a);
+  const auto y = CopyAs<EightFloats>(b);
+  auto z = CopyAs<EightFloats>(c);
+  for (int i = 0; i < 8; ++i)
+    z.lane[i] = __builtin_fmaf(x.lane[i], y.lane[i], z.lane[i]);
+  return CopyAs<__m256>(z);
+}
+
 // IEEE half to float, by arithmetic: exact for every finite value.
 inline float WidenHalf(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
@@ -148,6 +161,8 @@ inline __m256 ExtractHalf(__m512 values) {
 }  // namespace tenon_emulated
 
 #undef _mm512_fmadd_ps
+#undef _mm256_fmadd_ps
+#define _mm256_fmadd_ps(a, b, c) tenon_emulated::FusedMultiplyAdd(a, b, c)
 #define _mm512_fmadd_ps(a, b, c) tenon_emulated::FusedMultiplyAdd(a, b, c)
 #define _mm512_cvtph_ps(a) tenon_emulated::WidenHalfs(a)
 #define _mm512_cvtepu16_epi32(a) tenon_emulated::WidenWords(a)

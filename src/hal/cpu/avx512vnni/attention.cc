@@ -103,8 +103,10 @@ inline GroupScales LoadScales(const std::byte* headers) {
   constexpr HeaderTerms kTerms = TermsOf(kType);
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(headers));
   const __m256i middle = _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi16(255)), 7);
-  const __m512i signed_zero = _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
-  const __m512 zero = _mm512_cvtepi32_ps(_mm512_srai_epi32(signed_zero, 24));
+  // The signed upper byte: its sign bit flipped, it is 128 more.
+  const __m512i upper = _mm512_srli_epi32(_mm512_cvtepu16_epi32(bits), 8);
+  const __m512i sign = _mm512_set1_epi32(128);
+  const __m512 zero = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_xor_si512(upper, sign), sign));
   return {_mm512_mul_ps(_mm512_cvtph_ps(middle), _mm512_set1_ps(kTerms.share)),
           _mm512_fmadd_ps(zero, _mm512_set1_ps(kTerms.factor), _mm512_set1_ps(kTerms.offset))};
 }
