@@ -134,6 +134,8 @@ TEST(QuantizeModel, RefusesBadRequests) {
   EXPECT_EQ(run.Go().error().code, ErrorCode::kInvalidArgument);
   run.request.output = run.folder / "directory";
   EXPECT_EQ(run.Go().error().code, ErrorCode::kUnsupported);
+  run.request.output = run.folder / "missing/out.gguf";
+  EXPECT_EQ(run.Go().error().code, ErrorCode::kNotFound);
   run.request.output = run.folder / "out.gguf";
   run.request.options.type = "q9_9";
   EXPECT_EQ(run.Go().error().where, "--type");
