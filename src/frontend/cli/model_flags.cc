@@ -29,7 +29,8 @@ void ModelFlags::AddAll(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{65536}));
   app.add_option("--ubatch-size", ubatch, "The same as -b; the smaller one counts (-ub)")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}));
-  app.add_option("--cache-type-k", kv_type_k, "KV cache type: f32, f16, bf16, q8, q4, nf4, hier (-ctk)");
+  app.add_option("--cache-type-k", kv_type_k,
+                 "KV cache type: f32, f16, bf16, q8, q4, nf4, hier (-ctk)");
   app.add_option("--cache-type-v", kv_type_v, "The same as -ctk; both must agree (-ctv)");
   app.add_flag("--reference", reference, "Everything in float: slow, the measure for the rest");
   app.add_option("-O,--optimize", level, "Graph optimisation level: 0 or 3")
@@ -59,8 +60,8 @@ Result<LoadOptions> ModelFlags::ToLoadOptions() const {
 
 Result<std::optional<KvType>> ModelFlags::ToKvType() const {
   std::optional<KvType> type;
-  for (const auto& [name, flag] : {std::pair(&kv_type_k, "--cache-type-k"),
-                                   std::pair(&kv_type_v, "--cache-type-v")}) {
+  for (const auto& [name, flag] :
+       {std::pair(&kv_type_k, "--cache-type-k"), std::pair(&kv_type_v, "--cache-type-v")}) {
     if (name->empty())
       continue;
     Result<KvType> parsed = ParseKvType(*name);
