@@ -168,7 +168,9 @@ def main():
     failed = False
     with torch.no_grad():
         for directory in flags.directories:
-            model = hf.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+            bert = hf.AutoConfig.from_pretrained(directory).model_type == "bert"
+            kind = hf.AutoModel if bert else hf.AutoModelForCausalLM
+            model = kind.from_pretrained(directory, dtype=torch.float32).eval()
             failed |= compare(flags.driver, directory, directory, model)
         if flags.directories:
             return int(failed)

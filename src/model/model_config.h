@@ -59,8 +59,8 @@ struct LatentConfig {
   int64_t value_dim = 0;
 };
 
-// What the vector of a text is in an encoder (BERT): the hidden states of its tokens, or their mean,
-// the first or the last of them.
+// What the vector of a text is in an encoder (BERT): the hidden states of its tokens, or their
+// mean, the first or the last of them.
 enum class Pooling : uint8_t { kNone, kMean, kFirst, kLast };
 
 struct ModelConfig {

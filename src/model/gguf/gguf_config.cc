@@ -137,7 +137,8 @@ Status ReadPlain(const GgufFields& fields, ModelConfig& config) {
   config.activation = config.architecture == "gpt2" ? Activation::kGelu : Activation::kGeluErf;
   if (config.architecture == "gpt2")
     return {};
-  TENON_ASSIGN_OR_RETURN(config.parallel_residual, fields.Flag("use_parallel_residual", true));
+  TENON_ASSIGN_OR_RETURN(const auto parallel, fields.Flag("use_parallel_residual"));
+  config.parallel_residual = parallel.value_or(true);
   return {};
 }
 

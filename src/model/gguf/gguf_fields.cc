@@ -91,9 +91,8 @@ Status GgufFields::Optional(std::string_view key, float& out) const {
   return {};
 }
 
-Result<bool> GgufFields::Flag(std::string_view key, bool otherwise) const {
-  TENON_ASSIGN_OR_RETURN(const auto flag, metadata_.Bool(Key(key)));
-  return flag.value_or(otherwise);
+Result<std::optional<bool>> GgufFields::Flag(std::string_view key) const {
+  return metadata_.Bool(Key(key));
 }
 
 Result<std::string> GgufFields::Text(std::string_view key, std::string_view otherwise) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,7 +26,7 @@ class GgufFields {
   // Zero counts as not there: some converters write it for "none".
   Status Optional(std::string_view key, int64_t& out) const;
   Status Optional(std::string_view key, float& out) const;
-  Result<bool> Flag(std::string_view key, bool otherwise) const;
+  Result<std::optional<bool>> Flag(std::string_view key) const;
   Result<std::string> Text(std::string_view key, std::string_view otherwise) const;
 
   // kCorrupt, naming the file and the whole key.

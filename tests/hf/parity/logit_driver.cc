@@ -1,6 +1,7 @@
 // Logits of a model in reference mode, for scripts/check_hf_models.py.
 //
-//   logit_driver MODEL < ids > logits   ids: int32, one sequence; logits: float32 [ids, vocabulary];
+//   logit_driver MODEL < ids > logits   ids: int32, one sequence; logits: float32 [ids,
+//   vocabulary];
 //                                       of an encoder the sequence's vector
 #include <cstdio>
 #include <iostream>
