@@ -81,6 +81,8 @@ void Sampler::Accept(int32_t token) {
   TENON_CHECK(token >= 0 && token < vocab_size_);
   Remember(token);
   ++generated_;
+  if (cursor_.has_value())
+    cursor_->Accept(token);
   if (mirostat_ && token == last_draw_.token)
     mirostat_->Observe(last_draw_.p);
   last_draw_ = {};
@@ -115,7 +117,23 @@ Status Sampler::TakeLogits(std::span<const float> logits) {
   if (unusable != 0)
     return UnusableLogit(logits);
   logits_.assign(logits.begin(), logits.end());
+  if (cursor_.has_value())
+    Ban(cursor_->Mask());
   return {};
+}
+
+void Sampler::Ban(std::span<const uint64_t> allowed) {
+  TENON_CHECK(allowed.size() * 64 >= logits_.size());
+  for (size_t word = 0; word < allowed.size(); ++word) {
+    const uint64_t bits = allowed[word];
+    if (bits == ~uint64_t{0})
+      continue;
+    const size_t end = std::min(word * 64 + 64, logits_.size());
+    for (size_t i = word * 64; i < end; ++i) {
+      if ((bits >> (i % 64) & 1) == 0)
+        logits_[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
 }
 
 void Sampler::Adjust() {

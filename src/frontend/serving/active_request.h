@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/exec/layer_checkpoints.h"
 #include "engine/kv/sequence.h"
 #include "engine/sample/sampler.h"
 #include "engine/sched/batching.h"
@@ -74,7 +75,9 @@ struct Choice {
   std::optional<Voice> voice;   // none for an embedding
   Entry entry = Entry::kFirst;
   bool is_done = false;
-  SchedTime last_token;  // when this choice's latest token was there
+  StateLog states;         // from which its KV can be rebuilt (ServingOptions::preemption)
+  int64_t rebuild_to = 0;  // its KV is being rebuilt up to this position; 0: it is not
+  SchedTime last_token;    // when this choice's latest token was there
 
   // A running request that is computing a prefix of this prompt, and how many of its tokens (whole
   // blocks) this one will take over. 0: nobody.

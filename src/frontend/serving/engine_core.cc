@@ -11,9 +11,14 @@ EngineCore::EngineCore(Model& model, const ServingOptions& options, ServingObser
       runner_(model.runner()),
       options_(options),
       observer_(observer),
-      step_times_(options.max_batch) {}
+      step_times_(options.max_batch),
+      slots_(options.max_batch) {}
 
 Status EngineCore::WarmUp() {
+  if (options_.preemption != Preemption::kRecompute) {
+    TENON_ASSIGN_OR_RETURN(checkpoints_,
+                           LayerCheckpoints::Create(runner_, options_.checkpoint_interval));
+  }
   constexpr int64_t kPromptTokens = 64;
   constexpr int64_t kDecodes = 4;  // the first ones are slower
   const int64_t capacity = int64_t{runner_.kv_config().blocks} * kKvBlockTokens;
@@ -71,6 +76,7 @@ SchedTime EngineCore::RunOnce() {
   const SchedTime next = AdmitWaiting(now);
   if (running_.empty())
     return next;
+  RebuildSome();
   RunStep(PlanStep());
   RemoveOver();
   return running_.empty() && waiting_.empty() ? SchedTime::max() : SchedTime::min();
@@ -78,7 +84,7 @@ SchedTime EngineCore::RunOnce() {
 
 SequenceLoad EngineCore::LoadOf(const Choice& choice) const {
   const int64_t pending = choice.pending();
-  if (IsHeld(choice))
+  if (choice.rebuild_to > 0 || IsHeld(choice))
     return {LoadKind::kHeld, pending};
   if (choice.request->NeedsScores())
     return {LoadKind::kScore, pending};
@@ -169,6 +175,7 @@ void EngineCore::RunStep(const StepPlan& plan) {
   const bool hidden_only = std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
     return part.choice->request->is_embedding();
   });
+  WatchStates();
   const auto logits =
       runner_.Step(builder_.batch(), hidden_only ? StepOutputs::kHiddenOnly : StepOutputs::kLogits);
   if (!logits.ok()) {
@@ -202,6 +209,10 @@ ServingStats EngineCore::stats() const {
   ServingStats stats = counters_;
   stats.running = static_cast<int64_t>(running_.size());
   stats.waiting = waiting();
+  for (const auto* choices : {&waiting_, &running_}) {
+    for (const ChoicePtr& choice : *choices)
+      stats.checkpoint_bytes += choice->states.bytes();
+  }
   stats.kv = runner_.kv().stats();
   return stats;
 }

@@ -58,6 +58,7 @@ class ThreadedEngine : public ServingEngine {
   Result<RequestId> Submit(ServingRequest request, EventSink sink) override;
   void Cancel(RequestId id) override;
   Result<RequestId> SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) override;
+  void OrderSlot(SlotOrder order, SlotSink sink) override;
   void Drain(std::chrono::milliseconds limit) override;
   ServingStats stats() const override;
   Health health() const override;
@@ -69,8 +70,11 @@ class ThreadedEngine : public ServingEngine {
   struct Mail {
     std::vector<std::unique_ptr<ActiveRequest>> requests;
     std::vector<RequestId> cancelled;
+    std::vector<std::pair<SlotOrder, SlotSink>> slot_orders;
     bool cancel_all = false;
-    bool empty() const { return requests.empty() && cancelled.empty() && !cancel_all; }
+    bool empty() const {
+      return requests.empty() && cancelled.empty() && slot_orders.empty() && !cancel_all;
+    }
   };
 
   void Run();
@@ -172,6 +176,8 @@ void ThreadedEngine::Deliver(Mail& mail) {
     core_.End(id, MakeError(ErrorCode::kCancelled, "the request was cancelled"));
   if (mail.cancel_all)
     core_.EndAll(Stopped());
+  for (const auto& [order, sink] : mail.slot_orders)
+    sink(core_.RunSlotOrder(order));
 }
 
 void ThreadedEngine::Publish() {
@@ -196,6 +202,11 @@ Status ThreadedEngine::CheckRequest(const ServingRequest& request) const {
     return InvalidArgument(fmt::format("found {}, expected -1 or more", request.max_tokens),
                            "max_tokens");
   }
+  if (request.slot < -1 || request.slot >= options_.max_batch) {
+    return InvalidArgument(
+        fmt::format("found {}, expected -1 to {}", request.slot, options_.max_batch - 1),
+        "id_slot");
+  }
   return {};
 }
 
@@ -205,9 +216,13 @@ Status ThreadedEngine::AddVoices(const ServingRequest& request, ActiveRequest& a
     SamplingParams params = request.sampling;
     params.seed += static_cast<uint64_t>(i);
     TENON_ASSIGN_OR_RETURN(Sampler sampler, CreateSampler(model_, params, request.prompt));
+    // A constrained answer ends where its constraint lets it.
+    const EndTokens end_tokens = request.constraint ? EndTokens::kStop : request.end_tokens;
     TENON_ASSIGN_OR_RETURN(Answer answer,
                            Answer::Create(model_, static_cast<int64_t>(request.prompt.size()),
-                                          {request.stop, request.end_tokens, request.max_tokens}));
+                                          {request.stop, end_tokens, request.max_tokens}));
+    if (request.constraint)
+      sampler.Constrain(*request.constraint);
     active.voices.push_back({std::move(sampler), std::move(answer)});
   }
   return {};
@@ -271,6 +286,18 @@ void ThreadedEngine::Cancel(RequestId id) {
     mail_.cancelled.push_back(id);
   }
   mail_arrived_.notify_all();
+}
+
+void ThreadedEngine::OrderSlot(SlotOrder order, SlotSink sink) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_stopping_ && !is_stopped_) {
+      mail_.slot_orders.emplace_back(std::move(order), std::move(sink));
+      mail_arrived_.notify_all();
+      return;
+    }
+  }
+  sink(Stopped());
 }
 
 void ThreadedEngine::Drain(std::chrono::milliseconds limit) {

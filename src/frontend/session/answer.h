@@ -63,6 +63,9 @@ class Answer {
   // REQUIRES: not over.
   Piece Take(int32_t token);
 
+  // No token may follow the one of `piece`: the answer is complete.
+  void End(Piece& piece) { Finish(FinishReason::kStop, piece); }
+
   int64_t tokens() const { return tokens_; }
   // True when no token may follow, before the first one was taken.
   bool IsEmpty() const { return limit_ == 0; }
