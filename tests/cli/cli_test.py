@@ -41,7 +41,7 @@ class UsageTest(unittest.TestCase):
     @needs_smollm
     def test_serve_says_what_it_cannot_do_before_it_loads(self):
         for arguments, word in ((["--api-key", ""], "--api-key"), (["--tls-cert", "/etc/hostname"], "--tls-key"),
-                                (["-np", "64", "-b", "32"], "--parallel"), (["--api-key-file", "/dev/null"], "--api-key-file")):
+                                (["-np", "64", "-b", "32"], "--parallel"), (["--api-key-file", "/dev/null"], "not a regular file")):
             done = run("serve", SMOLLM, "--port", "0", *arguments)
             self.assertNotEqual(done.returncode, 0, arguments)
             self.assertIn(word, done.stderr, arguments)

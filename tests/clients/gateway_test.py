@@ -24,7 +24,8 @@ class Gateway:
             if match := re.search(r"http://[\w.]+:(\d+)", line):
                 self.port = int(match[1])
                 break
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        self._reader = threading.Thread(target=self.process.stderr.read, daemon=True)
+        self._reader.start()
 
     def call(self, path, body=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
@@ -39,6 +40,8 @@ class Gateway:
     def stop(self):
         self.process.terminate()
         self.process.wait(30)
+        self._reader.join(10)
+        self.process.stderr.close()
 
 
 class GatewayTest(unittest.TestCase):
