@@ -61,7 +61,7 @@ const Refusal kRefusals[] = {
     {R"("response_format":{"type":"json_schema","json_schema":{"schema":{"pattern":"("}}})",
      "response_format.json_schema.schema.pattern"},
     {R"("response_format":{"type":"xml"})", "response_format"},
-    {R"("guided_regex":"a(?=b)")", "guided_regex"},
+    {R"("guided_regex":"a(?=b)c")", "guided_regex"},
     {R"("guided_choice":["a",""])", "guided_choice"},
     {R"("guided_grammar":"x")", "guided_grammar"},
     {R"("structured_outputs":{"grammar":"x"})", "structured_outputs.grammar"},

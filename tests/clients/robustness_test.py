@@ -124,6 +124,7 @@ class LoadTest(ServerTest):
     def test_1000_clients_that_leave(self):
         def blocks():
             return [self.server.metric(f"tenon_kv_blocks_{state}") for state in ("used", "free", "cached")]
+        self.server.json(CHAT, question())
         self.assertTrue(self.server.wait_idle())
         used, free, cached = blocks()
         chance = random.Random(1)

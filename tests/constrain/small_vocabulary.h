@@ -99,7 +99,8 @@ inline std::string RandomText(Constraint& constraint, const SmallTrie& vocabular
     }
     if (allowed.empty())
       return {};
-    const bool ends = !enders.empty() && random() % 100 < static_cast<unsigned>(std::min(10 + i / 4, 60));
+    const bool ends =
+        !enders.empty() && random() % 100 < static_cast<unsigned>(std::min(10 + i / 4, 60));
     const auto& from = ends ? enders : allowed;
     const int32_t token = from[random() % from.size()];
     if (token == vocabulary.stop)

@@ -55,15 +55,16 @@ int32_t Constraint::InternCell(const Cell& cell) {
   return found->second;
 }
 
-Constraint::State Constraint::InternState(std::vector<int32_t> cells, bool is_accepting) {
-  if (cells.empty() && !is_accepting)
+Constraint::State Constraint::InternState(StateInfo info) {
+  if (info.cells.empty() && !info.is_accepting)
     return kDead;
-  std::ranges::sort(cells);
-  cells.push_back(is_accepting ? -2 : -1);  // the key ends with what no cell is
-  const auto [found, is_new] = state_index_.emplace(cells, static_cast<State>(states_.size()));
+  std::ranges::sort(info.cells);
+  std::vector<int32_t> key = info.cells;
+  key.push_back(info.is_accepting ? -2 : -1);  // the key ends with what no cell is
+  const auto [found, is_new] =
+      state_index_.emplace(std::move(key), static_cast<State>(states_.size()));
   if (is_new) {
-    cells.pop_back();
-    states_.push_back({std::move(cells), is_accepting, kDead, -1});
+    states_.push_back(std::move(info));
     next_.insert(next_.end(), automaton_.classes(), kUnknown);
   }
   return found->second;
@@ -130,7 +131,7 @@ Constraint::State Constraint::Close(std::vector<int32_t> open) {
     if (reading.size() > kMaxStacks)
       return kDead;
   }
-  return InternState(std::move(reading), is_accepting);
+  return InternState({std::move(reading), is_accepting, kDead, -1});
 }
 
 Constraint::State Constraint::Step(State state, size_t byte_class) {
@@ -202,8 +203,8 @@ Constraint::State Constraint::Clamp(State state) {
     cell = ClampCell(cell);
   std::ranges::sort(cells);
   cells.erase(std::ranges::unique(cells).begin(), cells.end());
-  const State clamped =
-      InternState(std::move(cells), states_[static_cast<size_t>(state)].is_accepting);
+  const bool is_accepting = states_[static_cast<size_t>(state)].is_accepting;
+  const State clamped = InternState({std::move(cells), is_accepting, kDead, -1});
   states_[static_cast<size_t>(state)].clamped = clamped;
   return clamped;
 }

@@ -92,8 +92,7 @@ class Constraint {
   Constraint(Automaton automaton, const TokenTrie& trie);
 
   int32_t InternCell(const Cell& cell);
-  State InternState(std::vector<int32_t> cells, bool is_accepting);
-  void Visit(int32_t cell, std::vector<int32_t>& reading, bool& is_accepting);
+  State InternState(StateInfo info);
   void Expand(int32_t cell, bool& is_accepting);
   State Close(std::vector<int32_t> open);
   State Step(State state, size_t byte_class);

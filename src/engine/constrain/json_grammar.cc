@@ -177,7 +177,7 @@ Grammar::Term JsonGrammar::OtherName(const std::vector<std::string>& taken) {
   return grammar_.Share(Quoted(NotOneOf(std::move(names), 0)));
 }
 
-Grammar::Term JsonGrammar::Others(const ObjectParts& parts, bool is_first) {
+Grammar::Term JsonGrammar::Others(const ObjectParts& parts, Place place) {
   if (parts.other_value < 0 || parts.max_others == 0)
     return grammar_.Empty();
   std::vector<std::string> taken;
@@ -185,7 +185,7 @@ Grammar::Term JsonGrammar::Others(const ObjectParts& parts, bool is_first) {
     taken.push_back(member.name);
   const Term other = grammar_.Share(NameAndValue(OtherName(taken), parts.other_value));
   const Term next = grammar_.Sequence({Separator(), other});
-  if (!is_first)
+  if (place == Place::kLater)
     return grammar_.Repeat(next, 0, parts.max_others);
   const int64_t more =
       parts.max_others == Grammar::kNoLimit ? parts.max_others : parts.max_others - 1;
@@ -194,8 +194,8 @@ Grammar::Term JsonGrammar::Others(const ObjectParts& parts, bool is_first) {
 
 // From the end: what may follow member i - 1, when there were members before and when not.
 Grammar::Term JsonGrammar::Object(const ObjectParts& parts) {
-  Term after_none = grammar_.Share(Others(parts, true));
-  Term after_some = grammar_.Share(Others(parts, false));
+  Term after_none = grammar_.Share(Others(parts, Place::kFirst));
+  Term after_some = grammar_.Share(Others(parts, Place::kLater));
   for (auto member = parts.members.rbegin(); member != parts.members.rend(); ++member) {
     const Term pair =
         grammar_.Share(NameAndValue(grammar_.Literal(Quote(member->name)), member->value));

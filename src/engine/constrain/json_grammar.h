@@ -60,7 +60,8 @@ class JsonGrammar {
   Term NameAndValue(Term name, Term value);
   Term OtherName(const std::vector<std::string>& taken);
   Term NotOneOf(std::vector<std::u32string> names, size_t at);
-  Term Others(const ObjectParts& parts, bool is_first);
+  enum class Place : uint8_t { kFirst, kLater };  // whether members were written before
+  Term Others(const ObjectParts& parts, Place place);
 
   Grammar& grammar_;
   Term space_ = -1;

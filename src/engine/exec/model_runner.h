@@ -72,8 +72,8 @@ class ModelRunner {
   Result<std::span<const float>> Step(const Batch& batch,
                                       StepOutputs outputs = StepOutputs::kLogits);
 
-  // Runs steps [first, last) of the plan on temporaries that the caller has put into arena(); writes
-  // the KV of the attention among them. For what rebuilds some layers' KV. REQUIRES: loaded.
+  // Runs steps [first, last) of the plan on temporaries that the caller has put into arena();
+  // writes the KV of the attention among them. For what rebuilds some layers' KV. REQUIRES: loaded.
   Status RunSteps(const Batch& batch, size_t first, size_t last);
   std::byte* arena() { return arena_.data(); }
   // Called in every Step; null: none. It must outlive its use.

@@ -23,8 +23,8 @@ class StepTimeModel {
   double ChunkTokenSeconds() const { return chunk_token_s_; }
 
   // Tokens of prefill beside `decodes` decodes with which the step takes kStretch times as long as
-  // without them; at least one, so that a prefill always gets on, and kFirstChunk as long as nothing
-  // was measured. REQUIRES: 1 <= decodes <= max_batch.
+  // without them; at least one, so that a prefill always gets on, and kFirstChunk as long as
+  // nothing was measured. REQUIRES: 1 <= decodes <= max_batch.
   int64_t ChunkBeside(int64_t decodes) const;
 
   // The promise is less than 3 times the idle latency between tokens at the 99th percentile. 1.8

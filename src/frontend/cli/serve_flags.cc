@@ -67,8 +67,9 @@ void AddScheduling(ServeFlags& flags, CLI::App& app) {
       ->check(CLI::Range(int64_t{0}, int64_t{10'000}));
   app.add_option("--policy", flags.policy, "continuous, or static for comparison")
       ->check(CLI::IsMember({"continuous", "static"}));
-  app.add_option("--preemption", flags.preemption,
-                 "What a sequence does that had to give its KV away: recompute, checkpoint, cheapest")
+  app.add_option(
+         "--preemption", flags.preemption,
+         "What a sequence does that had to give its KV away: recompute, checkpoint, cheapest")
       ->check(CLI::IsMember({"recompute", "checkpoint", "cheapest"}));
   app.add_option("--checkpoint-interval", flags.checkpoint_interval,
                  "Keep the hidden states of every n-th layer for --preemption (default: 4)")

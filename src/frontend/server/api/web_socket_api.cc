@@ -69,9 +69,7 @@ class WebSocketChannel final : public AnswerChannel {
   void SendEvent(std::string_view name, const Json& data) override {
     session_->Send({{"id", id_}, {"type", name}, {"data", data}});
   }
-  void EndEvents() override {
-    session_->End(id_, {{"id", id_}, {"type", "done"}});
-  }
+  void EndEvents() override { session_->End(id_, {{"id", id_}, {"type", "done"}}); }
   void SendError(const ApiError& error) override {
     Json message{{"id", id_}, {"type", "error"}, {"status", error.status}};
     message["error"] = ErrorBody(ApiStyle::kOpenAi, error)["error"];
@@ -96,7 +94,8 @@ void Session::Forget(const std::string& id) {
   running_.erase(id);
 }
 
-// A client may use the id again when it has the message; a server that stops waits for it to be sent.
+// A client may use the id again when it has the message; a server that stops waits for it to be
+// sent.
 void Session::End(const std::string& id, const Json& message) {
   {
     const std::lock_guard lock(mutex_);
