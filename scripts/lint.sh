@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, the tree's rules, and clang-tidy over a configured build folder.
+# Formatting, the tree's rules, and clang-tidy over a folder configured by the lint preset.
 #   scripts/lint.sh BUILD [--quick]     --quick leaves clang-tidy out
 set -euo pipefail
 cd "$(dirname "$0")/.."
