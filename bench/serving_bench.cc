@@ -169,27 +169,70 @@ void PrintRates(Model& model) {
   }
 }
 
-// Requests per second of a load whose answers differ much in length, all there from the start.
-void PrintPolicies(Model& model) {
+// How a load's answers differ in length.
+struct Mix {
+  const char* name;
+  int64_t (*answer)(int64_t request);  // tokens
+};
+
+// Most answers are short and few are long, or they are spread evenly.
+int64_t HeavyTail(int64_t request) {
+  return request % 16 == 7 ? 256 : 4 + request * 7 % 24;
+}
+int64_t Even(int64_t request) {
+  return 8 + request * 37 % 121;
+}
+
+enum class Batching : uint8_t {
+  kPadded,  // static as most engines have it: every row of a batch is computed until its longest
+            // ends
+  kStatic,  // static, but rows that are done leave the batch
+  kContinuous,
+};
+
+// Requests per second when all are there from the start. A padded batch is made of requests that
+// are as long as the longest of their 32.
+double RequestRate(Model& model, const Mix& mix, Batching batching) {
   constexpr int64_t kRequests = 96;
-  for (const BatchingPolicy policy : {BatchingPolicy::kStatic, BatchingPolicy::kContinuous}) {
-    ServingOptions options;
-    options.policy = policy;
-    const auto engine = ServingEngine::Start(model, options, nullptr);
-    if (!engine.ok())
-      return;
-    Watch watch;
-    const auto start = Clock::now();
-    for (int64_t i = 0; i < kRequests; ++i) {
-      // One answer in sixteen is long.
-      const int64_t answer = i % 16 == 7 ? 256 : 4 + i * 7 % 24;
-      (void)(*engine)->Submit(MakeRequest(kPromptTokens, i, answer), watch.Sink());
+  ServingOptions options;
+  options.policy =
+      batching == Batching::kContinuous ? BatchingPolicy::kContinuous : BatchingPolicy::kStatic;
+  const auto engine = ServingEngine::Start(model, options, nullptr);
+  if (!engine.ok())
+    return 0.0;
+  Watch watch;
+  const auto start = Clock::now();
+  for (int64_t i = 0; i < kRequests; ++i) {
+    int64_t answer = mix.answer(i);
+    const int64_t first = i / options.max_batch * options.max_batch;
+    for (int64_t j = first; batching == Batching::kPadded && j < first + options.max_batch; ++j)
+      answer = std::max(answer, mix.answer(j));
+    (void)(*engine)->Submit(MakeRequest(kPromptTokens, i, answer), watch.Sink());
+  }
+  watch.WaitForEnds(kRequests);
+  return static_cast<double>(kRequests) /
+         std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Medians of interleaved rounds.
+void PrintPolicies(Model& model) {
+  constexpr int kRounds = 3;
+  for (const Mix& mix : {Mix{"heavy tail", HeavyTail}, Mix{"even", Even}}) {
+    std::vector<double> rates[3];
+    for (int round = 0; round < kRounds; ++round) {
+      for (const Batching batching : {Batching::kPadded, Batching::kStatic, Batching::kContinuous})
+        rates[static_cast<size_t>(batching)].push_back(RequestRate(model, mix, batching));
     }
-    watch.WaitForEnds(kRequests);
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    fmt::print("{:<10} {:6.2f} requests/s\n",
-               policy == BatchingPolicy::kStatic ? "static" : "continuous",
-               static_cast<double>(kRequests) / seconds);
+    for (auto& list : rates)
+      std::ranges::sort(list);
+    const double padded = rates[0][kRounds / 2];
+    const double leaving = rates[1][kRounds / 2];
+    const double continuous = rates[2][kRounds / 2];
+    fmt::print(
+        "{:<10} static, padded {:6.2f}, static {:6.2f}, continuous {:6.2f} requests/s: {:+.0f}% "
+        "over padded, {:+.0f}% over static\n",
+        mix.name, padded, leaving, continuous, 100.0 * (continuous / padded - 1.0),
+        100.0 * (continuous / leaving - 1.0));
   }
 }
 

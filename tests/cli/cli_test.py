@@ -9,7 +9,7 @@ import unittest
 
 from tenon_cli import BINARY, SMOLLM, needs_smollm, peak_bytes_of, run, run_json
 
-COMMANDS = ["run", "chat", "pull", "list", "rm", "inspect", "convert", "tokenize", "perplexity", "bench", "plan", "doctor"]
+COMMANDS = ["serve", "gateway", "run", "chat", "pull", "list", "rm", "inspect", "convert", "tokenize", "perplexity", "quantize", "bench", "plan", "modules", "train-router", "doctor"]
 
 
 class UsageTest(unittest.TestCase):
@@ -28,6 +28,23 @@ class UsageTest(unittest.TestCase):
                           ["perplexity", "-f", "/etc/passwd", "--chunks", "0"],
                           ["perplexity", "-f", "/etc/passwd", "--kl-base", "x", "--save-base", "x"]):
             self.assertEqual(run(*arguments).returncode, 2, arguments)
+
+    def test_wrong_flags_of_serve_are_exit_code_2_and_named(self):
+        for flag, value in (("--port", "70000"), ("--parallel", "0"), ("--queue-limit", "0"), ("--policy", "random"),
+                            ("--batch-window-ms", "-1"), ("--stuck-after", "x"), ("--drain-timeout", "-1"),
+                            ("--slot-save-path", "/no/such/folder"), ("--preemption", "swap"),
+                            ("--checkpoint-interval", "0"), ("--tls-cert", "/no/such/file")):
+            done = run("serve", SMOLLM, flag, value)
+            self.assertEqual(done.returncode, 2, (flag, done.stderr))
+            self.assertIn(flag, done.stderr)
+
+    @needs_smollm
+    def test_serve_says_what_it_cannot_do_before_it_loads(self):
+        for arguments, word in ((["--api-key", ""], "--api-key"), (["--tls-cert", "/etc/hostname"], "--tls-key"),
+                                (["-np", "64", "-b", "32"], "--parallel"), (["--api-key-file", "/dev/null"], "not a regular file")):
+            done = run("serve", SMOLLM, "--port", "0", *arguments)
+            self.assertNotEqual(done.returncode, 0, arguments)
+            self.assertIn(word, done.stderr, arguments)
 
     def test_results_that_cannot_be_written_are_an_error(self):
         with open("/dev/full", "w", encoding="utf-8") as full:

@@ -2,9 +2,10 @@
 """Many requests over one WebSocket."""
 import json
 
-from tenon_server import ServerTest, main, require
+from tenon_server import Server, ServerTest, main, require
 
 client = require("websockets.sync.client")
+sync_connect = client.connect
 
 
 class WebSocketTest(ServerTest):
@@ -55,6 +56,15 @@ class WebSocketTest(ServerTest):
                 self.ask(socket, f"r{i}", "completion", prompt="Once", max_tokens=4000, ignore_eos=True, stream=True)
             json.loads(socket.recv(timeout=60))
         self.assertTrue(self.server.wait_idle())
+
+    def test_a_server_that_ends_finishes_answers_first(self):
+        server = Server("-q")
+        with sync_connect(f"ws://127.0.0.1:{server.port}/v1/ws") as socket:
+            self.ask(socket, "a", "completion", prompt="Once", max_tokens=150, ignore_eos=True, stream=True)
+            socket.recv(timeout=60)
+            server.terminate()
+            self.assertEqual(self.until_done(socket, ["a"])["a"][-1]["type"], "done")
+        self.assertEqual(server.stop(), 0)
 
     def test_wrong_messages(self):
         with self.connect() as socket:

@@ -192,25 +192,44 @@ Status ModelRunner::CheckBatch(const Batch& batch) const {
   return {};
 }
 
+StepContext ModelRunner::ContextOf(const Batch& batch) {
+  return {*pool_,
+          arena_.data(),
+          workspace_.data(),
+          worker_scratch_.data(),
+          plan_.worker_scratch_bytes(),
+          batch,
+          kv(),
+          plan_.rotary(),
+          step_blocks_};
+}
+
+Status ModelRunner::RunSteps(const Batch& batch, size_t first, size_t last) {
+  TENON_CHECK(pool_ != nullptr && last <= plan_.steps().size());
+  TENON_RETURN_IF_ERROR(CheckBatch(batch));
+  if (IsPackedKv(kv_config_.type))
+    TENON_RETURN_IF_ERROR(step_blocks_.Prepare(batch, kv()));
+  plan_.rotary().Compute(batch.positions, *pool_);
+  const StepContext context = ContextOf(batch);
+  for (size_t i = first; i < last; ++i)
+    TENON_RETURN_IF_ERROR(plan_.steps()[i]->Run(context));
+  return {};
+}
+
 Result<std::span<const float>> ModelRunner::Step(const Batch& batch, StepOutputs outputs) {
   TENON_CHECK(pool_ != nullptr);
   TENON_RETURN_IF_ERROR(CheckBatch(batch));
   if (IsPackedKv(kv_config_.type))
     TENON_RETURN_IF_ERROR(step_blocks_.Prepare(batch, kv()));
   plan_.rotary().Compute(batch.positions, *pool_);
-  const StepContext context{*pool_,
-                            arena_.data(),
-                            workspace_.data(),
-                            worker_scratch_.data(),
-                            plan_.worker_scratch_bytes(),
-                            batch,
-                            kv(),
-                            plan_.rotary(),
-                            step_blocks_};
+  const StepContext context = ContextOf(batch);
   const bool hidden_only = outputs == StepOutputs::kHiddenOnly;
   const size_t count = hidden_only ? plan_.hidden_steps() : plan_.steps().size();
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
+    if (tap_ != nullptr)
+      tap_->Before(i, batch, arena_.data());
     TENON_RETURN_IF_ERROR(plan_.steps()[i]->Run(context));
+  }
   const size_t rows = batch.output_rows.size();
   step_tokens_ = batch.tokens.size();
   step_outputs_ = rows;

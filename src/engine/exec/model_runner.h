@@ -51,6 +51,14 @@ struct MemoryNeeds {
 // out.
 enum class StepOutputs : uint8_t { kLogits, kHiddenOnly };
 
+// Looks at the temporaries between two steps of the plan; for what keeps or replaces some of them.
+class StepTap {
+ public:
+  virtual ~StepTap() = default;
+  // Before plan step `step`; `arena` holds the plan's temporaries.
+  virtual void Before(size_t step, const Batch& batch, const std::byte* arena) = 0;
+};
+
 class ModelRunner {
  public:
   static Result<std::unique_ptr<ModelRunner>> Prepare(Graph graph, const WeightSource& source,
@@ -69,6 +77,13 @@ class ModelRunner {
   // With kHiddenOnly the result is empty. REQUIRES: loaded.
   Result<std::span<const float>> Step(const Batch& batch,
                                       StepOutputs outputs = StepOutputs::kLogits);
+
+  // Runs steps [first, last) of the plan on temporaries that the caller has put into arena();
+  // writes the KV of the attention among them. For what rebuilds some layers' KV. REQUIRES: loaded.
+  Status RunSteps(const Batch& batch, size_t first, size_t last);
+  std::byte* arena() { return arena_.data(); }
+  // Called in every Step; null: none. It must outlive its use.
+  void SetTap(StepTap* tap) { tap_ = tap; }
 
   // The hidden states [R, hidden_size] after the final norm, of the last step's output rows; valid
   // until the next step. Empty when the graph does not give them.
@@ -101,6 +116,7 @@ class ModelRunner {
   Status CheckSharedKv() const;
   Status ReserveMemory();
   Status CheckBatch(const Batch& batch) const;
+  StepContext ContextOf(const Batch& batch);
 
   const WeightSource& source_;
   KernelSet kernels_;
@@ -123,6 +139,7 @@ class ModelRunner {
   size_t step_outputs_ = 0;  // R of the last step
   int64_t token_count_ = 0;
   bool is_encoder_ = false;
+  StepTap* tap_ = nullptr;
 };
 
 }  // namespace tenon

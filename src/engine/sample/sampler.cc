@@ -83,6 +83,8 @@ void Sampler::Accept(int32_t token) {
   Remember(token);
   ++generated_;
   digest_ = ExtendDigest(digest_, token);
+  if (cursor_.has_value())
+    cursor_->Accept(token);
   if (mirostat_ && token == last_draw_.token)
     mirostat_->Observe(last_draw_.p);
   last_draw_ = {};
@@ -97,6 +99,8 @@ void Sampler::Restart(std::span<const int32_t> prompt, std::span<const int32_t> 
   generated_ = 0;
   digest_ = 0;
   last_draw_ = {};
+  if (cursor_.has_value())
+    cursor_->Restart();
   for (const int32_t token : prompt)
     Remember(token);
   for (const int32_t token : answer)
@@ -163,7 +167,23 @@ Status Sampler::TakeLogits(std::span<const float> logits) {
   if (unusable != 0)
     return UnusableLogit(logits);
   logits_.assign(logits.begin(), logits.end());
+  if (cursor_.has_value())
+    Ban(cursor_->Mask());
   return {};
+}
+
+void Sampler::Ban(std::span<const uint64_t> allowed) {
+  TENON_CHECK(allowed.size() * 64 >= logits_.size());
+  for (size_t word = 0; word < allowed.size(); ++word) {
+    const uint64_t bits = allowed[word];
+    if (bits == ~uint64_t{0})
+      continue;
+    const size_t end = std::min(word * 64 + 64, logits_.size());
+    for (size_t i = word * 64; i < end; ++i) {
+      if ((bits >> (i % 64) & 1) == 0)
+        logits_[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
 }
 
 void Sampler::Adjust() {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/constrain/constraint.h"
 #include "engine/sample/candidate.h"
 #include "engine/sample/dry.h"
 #include "engine/sample/logprobs.h"
@@ -85,7 +86,14 @@ class Sampler {
   uint64_t digest() const { return digest_; }
   static uint64_t ExtendDigest(uint64_t digest, int32_t token);
 
+  // From here on only tokens that the constraint allows are chosen; Accept moves on in it. Logprobs
+  // stay those of the model's own distribution. REQUIRES: the constraint outlives the sampler.
+  void Constrain(Constraint& constraint) { cursor_.emplace(constraint); }
+  // A constraint was met in full: nothing but an end may follow.
+  bool IsComplete() const { return cursor_.has_value() && cursor_->IsOver(); }
+
   const SamplingParams& params() const { return params_; }
+  uint64_t generated() const { return generated_; }  // tokens accepted after the prompt
 
  private:
   // A draw that Accept may confirm.
@@ -97,6 +105,7 @@ class Sampler {
   Sampler(SamplingParams params, int32_t vocab_size, DryBreakers breakers);
 
   Status TakeLogits(std::span<const float> logits);
+  void Ban(std::span<const uint64_t> allowed);
   void Adjust();
   Status SelectCandidates();
   void Shape();
@@ -114,6 +123,7 @@ class Sampler {
   uint64_t generated_ = 0;        // tokens accepted after the prompt
   uint64_t digest_ = 0;           // of them
   LastDraw last_draw_;
+  std::optional<ConstraintCursor> cursor_;
   std::vector<float> logits_;  // [vocab] after bias, penalties and DRY
   Candidates candidates_;
 };

@@ -77,7 +77,7 @@ Status Perplexity(PerplexityFlags& flags) {
   if (flags.token_activations) {
     load.precision = Precision::kReference;
     load.kv_type = load.kv_type.value_or(KvType::kF32);
-    load.rounding = ActivationRounding::kPerTokenInt8;
+    load.activation_rounding = ActivationRounding::kPerTokenInt8;
   }
   TENON_RETURN_IF_ERROR(model->Load(load));
   flags.options.save_base = flags.save_base;

@@ -67,6 +67,13 @@ void AddScheduling(ServeFlags& flags, CLI::App& app) {
       ->check(CLI::Range(int64_t{0}, int64_t{10'000}));
   app.add_option("--policy", flags.policy, "continuous, or static for comparison")
       ->check(CLI::IsMember({"continuous", "static"}));
+  app.add_option(
+         "--preemption", flags.preemption,
+         "What a sequence does that had to give its KV away: recompute, checkpoint, cheapest")
+      ->check(CLI::IsMember({"recompute", "checkpoint", "cheapest"}));
+  app.add_option("--checkpoint-interval", flags.checkpoint_interval,
+                 "Keep the hidden states of every n-th layer for --preemption (default: 4)")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
   app.add_option("--stuck-after", flags.stuck_after_s,
                  "Seconds in one step after which /health is 503 (default: 30)")
       ->check(CLI::Range(int64_t{1}, int64_t{86'400}));
@@ -87,6 +94,8 @@ void ServeFlags::Add(CLI::App& app) {
   AddScheduling(*this, app);
   app.add_option("-a,--alias", aliases, "Further name of the model; * accepts every name");
   app.add_flag("--metrics-aliases", metrics_aliases, "Metrics also as vllm:... and llamacpp:...");
+  app.add_option("--slot-save-path", slot_save_path, "Folder in which /slots saves KV caches")
+      ->check(CLI::ExistingDirectory);
   app.add_flag("--log-content", log_content, "Prompts and answers in the log");
   app.add_flag("-q,--quiet", quiet, "No line for each request");
   app.add_option("--ctx", model.context)->group("");
@@ -145,6 +154,10 @@ ServingOptions ServeFlags::ToServingOptions(const LoadOptions& load) const {
   options.queue_limit = queue_limit;
   options.batch_window = std::chrono::milliseconds(batch_window_ms);
   options.policy = policy == "static" ? BatchingPolicy::kStatic : BatchingPolicy::kContinuous;
+  options.preemption = preemption == "checkpoint" ? Preemption::kCheckpoint
+                       : preemption == "cheapest" ? Preemption::kCheapest
+                                                  : Preemption::kRecompute;
+  options.checkpoint_interval = checkpoint_interval;
   options.stuck_after = std::chrono::seconds(stuck_after_s);
   return options;
 }
@@ -160,6 +173,7 @@ ApiOptions ServeFlags::ToApiOptions(const std::filesystem::path& model_path) con
   if (std::ranges::count(aliases, "*") > 0)
     options.model_names.emplace_back("*");
   options.model_path = model_path;
+  options.slot_folder = slot_save_path;
   options.content_log = log_content ? ContentLog::kOn : ContentLog::kOff;
   options.metrics_aliases = metrics_aliases ? MetricsAliases::kOn : MetricsAliases::kOff;
   options.request_timeout = std::chrono::seconds(request_timeout_s);

@@ -37,6 +37,9 @@ struct ServeFlags {
   int64_t stuck_after_s = 30;
   int64_t request_timeout_s = 0;
   int64_t drain_timeout_s = 30;
+  std::string slot_save_path;
+  std::string preemption = "recompute";
+  int64_t checkpoint_interval = 4;
   bool log_content = false;
   bool quiet = false;
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "accel/step_engine.h"
+#include "engine/exec/layer_checkpoints.h"
 #include "engine/kv/sequence.h"
 #include "engine/sample/sampler.h"
 #include "engine/sched/batching.h"
@@ -79,7 +80,9 @@ struct Choice {
   Entry entry = Entry::kFirst;
   PendingWork work;  // as the step engine sees it
   bool is_done = false;
-  SchedTime last_token;  // when this choice's latest token was there
+  StateLog states;         // from which its KV can be rebuilt (ServingOptions::preemption)
+  int64_t rebuild_to = 0;  // its KV is being rebuilt up to this position; 0: it is not
+  SchedTime last_token;    // when this choice's latest token was there
 
   // A running request that is computing a prefix of this prompt, and how many of its tokens (whole
   // blocks) this one will take over. 0: nobody.

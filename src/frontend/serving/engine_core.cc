@@ -13,9 +13,14 @@ EngineCore::EngineCore(Model& model, StepEngine& steps, const ServingOptions& op
       steps_(steps),
       options_(options),
       observer_(observer),
-      step_times_(options.max_batch) {}
+      step_times_(options.max_batch),
+      slots_(options.max_batch) {}
 
 Status EngineCore::WarmUp() {
+  if (options_.preemption != Preemption::kRecompute) {
+    TENON_ASSIGN_OR_RETURN(checkpoints_,
+                           LayerCheckpoints::Create(runner_, options_.checkpoint_interval));
+  }
   constexpr int64_t kPromptTokens = 64;
   constexpr int64_t kDecodes = 4;  // the first ones are slower
   const int64_t capacity = int64_t{runner_.kv_config().blocks} * kKvBlockTokens;
@@ -78,13 +83,14 @@ SchedTime EngineCore::RunOnce() {
   const SchedTime next = AdmitWaiting(now);
   if (running_.empty())
     return next;
+  RebuildSome();
   RunStep(PlanStep());
   RemoveOver();
   return running_.empty() && waiting_.empty() ? SchedTime::max() : SchedTime::min();
 }
 
 SequenceLoad EngineCore::LoadOf(Choice& choice) {
-  if (IsHeld(choice))
+  if (choice.rebuild_to > 0 || IsHeld(choice))
     return {LoadKind::kHeld, choice.pending()};
   if (runner_.is_encoder())
     return {LoadKind::kWhole, choice.pending()};
@@ -205,12 +211,14 @@ void EngineCore::RunStep(const StepPlan& plan) {
     return;
   const auto start = Clock::now();
   TellBegun(start);
+  WatchStates();
   const Status status = steps_.Advance(tasks_);
   if (!status.ok()) {
     FailStep(status.error());
     return;
   }
   CountStep(plan, std::chrono::duration<double>(Clock::now() - start).count());
+  TrimStates();
   TakeResults();
 }
 
@@ -242,6 +250,10 @@ ServingStats EngineCore::stats() const {
   ServingStats stats = counters_;
   stats.running = static_cast<int64_t>(running_.size());
   stats.waiting = waiting();
+  for (const auto* choices : {&waiting_, &running_}) {
+    for (const ChoicePtr& choice : *choices)
+      stats.checkpoint_bytes += choice->states.bytes();
+  }
   stats.kv = runner_.kv().stats();
   return stats;
 }

@@ -25,6 +25,7 @@
 #include "engine/sched/step_plan.h"
 #include "engine/sched/step_time_model.h"
 #include "frontend/serving/active_request.h"
+#include "frontend/serving/slot_table.h"
 
 namespace tenon {
 
@@ -46,6 +47,10 @@ class EngineCore {
   // One round: deadlines, entry, one step, its events. Returns when the next one is due:
   // SchedTime::min() for at once, SchedTime::max() when there is nothing to wait for.
   SchedTime RunOnce();
+
+  Result<SlotResult> RunSlotOrder(const SlotOrder& order) {
+    return slots_.Run(order, runner_.kv());
+  }
 
   int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
   int64_t requests() const { return static_cast<int64_t>(requests_.size()); }
@@ -79,6 +84,13 @@ class EngineCore {
   void Preempt(size_t running_index);
   int64_t SlotsInUse() const;
   void RemoveOver();
+
+  // engine_core_rebuild.cc: KV from layer checkpoints.
+  void WatchStates();
+  void TrimStates();
+  bool KeepsStates(const Choice& choice) const;
+  void BeginRebuild(Choice& choice);
+  void RebuildSome();
 
   // engine_core.cc: what a step does.
   StepPlan PlanStep();
@@ -117,6 +129,9 @@ class EngineCore {
   ServingObserver* observer_;
   StepTimeModel step_times_;
   TenantTurns turns_;
+  SlotTable slots_;
+  std::unique_ptr<LayerCheckpoints> checkpoints_;  // null with Preemption::kRecompute
+  double rebuild_token_s_ = 0.0;                   // 0: not measured
   std::unordered_map<RequestId, std::unique_ptr<ActiveRequest>> requests_;
   std::vector<ChoicePtr> waiting_;
   std::vector<ChoicePtr> running_;  // in the order of entry

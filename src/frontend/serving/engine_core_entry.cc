@@ -96,7 +96,9 @@ bool EngineCore::Enter(Choice& choice) {
   TENON_CHECK(ReserveOne(choice, choice.pending()));
   if (choice.entry == Entry::kFirst)
     request.cached_tokens = matched;
-  FindLeader(choice);
+  BeginRebuild(choice);
+  if (choice.rebuild_to == 0)
+    FindLeader(choice);
   return true;
 }
 
@@ -142,8 +144,15 @@ void EngineCore::TakeOverPrefix(Choice& choice) {
 void EngineCore::Preempt(size_t running_index) {
   ChoicePtr choice = std::move(running_[running_index]);
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(running_index));
+  if (KeepsStates(*choice)) {
+    choice->states.Truncate(choice->sequence.length());
+    ++counters_.checkpointed_preemptions;
+  } else {
+    choice->states.Clear();
+  }
   choice->sequence.Truncate(0);
   choice->leader = 0;
+  choice->rebuild_to = 0;
   if (choice->request->NeedsScores()) {  // its rows will be computed again
     choice->request->scored = 0;
     choice->request->prompt_logprobs.clear();

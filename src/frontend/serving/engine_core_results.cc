@@ -19,6 +19,17 @@ ServingEvent MakeEvent(ServingEvent::Kind kind, const ActiveRequest& request) {
   return event;
 }
 
+// Ends an answer whose constraint is met with the token that was just taken in; not before a token
+// that the sampler has decided and the answer has not taken yet.
+void EndIfComplete(Voice& voice, Answer::Piece& piece) {
+  const bool is_level = voice.sampler.generated() == static_cast<uint64_t>(voice.answer.tokens());
+  const bool has_ended = piece.finish.has_value() && *piece.finish != FinishReason::kLength;
+  if (has_ended || !is_level || !voice.sampler.IsComplete())
+    return;
+  piece.finish.reset();
+  voice.answer.End(piece);
+}
+
 }  // namespace
 
 RequestTimings ActiveRequest::TimingsAt(SchedTime now) const {
@@ -150,6 +161,7 @@ void EngineCore::TakeDecision(Decision& decision, SchedTime now) {
 void EngineCore::TakeToken(Choice& choice, SampledToken sampled, SchedTime now) {
   const int32_t token = sampled.token;
   Answer::Piece piece = choice.voice->answer.Take(token);
+  EndIfComplete(*choice.voice, piece);
   if (piece.token == Answer::Token::kPart) {
     choice.tokens.push_back(token);
     ++choice.request->completion_tokens;
@@ -218,6 +230,8 @@ void EngineCore::TellDone(Choice& choice, FinishReason reason, std::string stop_
   request.sink(std::move(event));
   request.last_finish = reason;
   choice.is_done = true;
+  if (choice.index == 0 && request.spec.prefix_cache == PrefixCache::kOn)
+    slots_.Remember(request.spec.slot, choice.sequence.tokens(), request.spec.scope);
   if (--request.choices_left == 0)
     TellFinished(request, now);
 }

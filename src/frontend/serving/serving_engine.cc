@@ -75,6 +75,7 @@ class ThreadedEngine : public ServingEngine {
   void Cancel(RequestId id) override;
   Result<RequestId> SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) override;
   void Post(std::function<void()> action) override;
+  void OrderSlot(SlotOrder order, SlotSink sink) override;
   void Drain(std::chrono::milliseconds limit) override;
   ServingStats stats() const override;
   Health health() const override;
@@ -87,9 +88,11 @@ class ThreadedEngine : public ServingEngine {
     std::vector<std::unique_ptr<ActiveRequest>> requests;
     std::vector<RequestId> cancelled;
     std::vector<std::function<void()>> actions;
+    std::vector<std::pair<SlotOrder, SlotSink>> slot_orders;
     bool cancel_all = false;
     bool empty() const {
-      return requests.empty() && cancelled.empty() && actions.empty() && !cancel_all;
+      return requests.empty() && cancelled.empty() && actions.empty() && slot_orders.empty() &&
+             !cancel_all;
     }
   };
 
@@ -196,6 +199,8 @@ void ThreadedEngine::Deliver(Mail& mail) {
     core_.End(id, MakeError(ErrorCode::kCancelled, "the request was cancelled"));
   if (mail.cancel_all)
     core_.EndAll(Stopped());
+  for (const auto& [order, sink] : mail.slot_orders)
+    sink(core_.RunSlotOrder(order));
 }
 
 void ThreadedEngine::Publish() {
@@ -223,6 +228,11 @@ Status ThreadedEngine::CheckRequest(const ServingRequest& request) const {
     return InvalidArgument(fmt::format("found {}, expected -1 or more", request.max_tokens),
                            "max_tokens");
   }
+  if (request.slot < -1 || request.slot >= options_.max_batch) {
+    return InvalidArgument(
+        fmt::format("found {}, expected -1 to {}", request.slot, options_.max_batch - 1),
+        "id_slot");
+  }
   return {};
 }
 
@@ -232,9 +242,13 @@ Status ThreadedEngine::AddVoices(const ServingRequest& request, ActiveRequest& a
     SamplingParams params = request.sampling;
     params.seed += static_cast<uint64_t>(i);
     TENON_ASSIGN_OR_RETURN(Sampler sampler, CreateSampler(model_, params, request.prompt));
+    // A constrained answer ends where its constraint lets it.
+    const EndTokens end_tokens = request.constraint ? EndTokens::kStop : request.end_tokens;
     TENON_ASSIGN_OR_RETURN(Answer answer,
                            Answer::Create(model_, static_cast<int64_t>(request.prompt.size()),
-                                          {request.stop, request.end_tokens, request.max_tokens}));
+                                          {request.stop, end_tokens, request.max_tokens}));
+    if (request.constraint)
+      sampler.Constrain(*request.constraint);
     active.voices.push_back({std::move(sampler), std::move(answer)});
   }
   return {};
@@ -316,6 +330,18 @@ void ThreadedEngine::Cancel(RequestId id) {
     mail_.cancelled.push_back(id);
   }
   mail_arrived_.notify_all();
+}
+
+void ThreadedEngine::OrderSlot(SlotOrder order, SlotSink sink) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_stopping_ && !is_stopped_) {
+      mail_.slot_orders.emplace_back(std::move(order), std::move(sink));
+      mail_arrived_.notify_all();
+      return;
+    }
+  }
+  sink(Stopped());
 }
 
 void ThreadedEngine::Drain(std::chrono::milliseconds limit) {

@@ -21,11 +21,13 @@
 
 #include "accel/step_engine.h"
 #include "base/result.h"
+#include "engine/constrain/constraint.h"
 #include "engine/kv/prefix_index.h"
 #include "engine/kv/sequence.h"
 #include "engine/sample/sampler.h"
 #include "engine/sample/sampling_params.h"
 #include "engine/sched/batching.h"
+#include "frontend/serving/slot_table.h"
 #include "frontend/session/generation.h"
 #include "frontend/session/model.h"
 
@@ -33,12 +35,21 @@ namespace tenon {
 
 using RequestId = uint64_t;
 
+// What becomes of a sequence that has to give its KV blocks to others.
+enum class Preemption : uint8_t {
+  kRecompute,   // its tokens are computed again
+  kCheckpoint,  // hidden states of every k-th layer are kept, and the KV is rebuilt from them
+  kCheapest,    // whichever is predicted to take less time
+};
+
 struct ServingOptions {
   int64_t max_batch = 32;      // sequences that run at once; at most the model's batch_outputs
   int64_t token_budget = 512;  // tokens in one step; cut to the model's batch_tokens
   int64_t queue_limit = 512;   // waiting requests; beyond it Submit refuses
   std::chrono::milliseconds batch_window{50};  // wait for company; only when nothing runs
   BatchingPolicy policy = BatchingPolicy::kContinuous;
+  Preemption preemption = Preemption::kRecompute;
+  int64_t checkpoint_interval = 4;  // k; other than with kRecompute the states of all KV are kept
   std::chrono::seconds stuck_after{30};  // a step that takes longer makes health() kStuck
 };
 
@@ -48,7 +59,8 @@ enum class PromptLogprobs : uint8_t { kNo, kYes };
 struct ServingRequest {
   std::string label;  // the frontend's request id, for logs
   std::vector<int32_t> prompt;
-  SamplingParams sampling;  // choice i of n uses seed + i
+  SamplingParams sampling;                 // choice i of n uses seed + i
+  std::shared_ptr<Constraint> constraint;  // what the answers must look like; null: anything
   std::vector<std::string> stop;
   EndTokens end_tokens = EndTokens::kStop;
   int64_t max_tokens = -1;  // -1: until an end token, a stop or the context's limit
@@ -56,6 +68,7 @@ struct ServingRequest {
   int32_t priority = 0;     // higher goes first
   std::string tenant;       // fairness: waiting requests of tenants take turns
   CacheScope scope;         // who may share KV with it
+  int32_t slot = -1;        // remembers the conversation (slot_table.h); -1: any of them
   PrefixCache prefix_cache = PrefixCache::kOn;
   PromptLogprobs prompt_logprobs = PromptLogprobs::kNo;  // with sampling.logprobs alternatives
   // The acceleration modules that may work on it, by name; empty list: none; nullopt: all.
@@ -114,7 +127,11 @@ struct ServingStats {
   uint64_t cached_tokens = 0;
   uint64_t completion_tokens = 0;
   uint64_t preemptions = 0;
-  double busy_s = 0.0;  // time inside steps
+  uint64_t checkpointed_preemptions = 0;  // of these
+  uint64_t rebuilt_tokens = 0;            // from checkpoints
+  double rebuild_s = 0.0;                 // time that took
+  int64_t checkpoint_bytes = 0;           // of hidden states that are kept now
+  double busy_s = 0.0;                    // time inside steps
   double uptime_s = 0.0;
   KvStats kv;
 };
@@ -161,6 +178,13 @@ class ServingEngine {
   // Runs `action` on the engine's thread between two steps, soon: for modules, which are switched
   // there. Not run when the engine stops first; an engine without a thread runs it at once.
   virtual void Post(std::function<void()> action) { action(); }
+
+  // Saves, restores or erases what a slot remembers, between two steps; the result is given on the
+  // engine's thread. Steps wait for the file.
+  virtual void OrderSlot(SlotOrder order, SlotSink sink) {
+    (void)order;
+    sink(Unsupported("this engine has no slots"));
+  }
 
   // Refuses new requests; returns when the accepted ones are done or the time is over (then they
   // are cancelled).

@@ -63,6 +63,9 @@ class Answer {
   // REQUIRES: not over.
   Piece Take(int32_t token);
 
+  // No token may follow the one of `piece`: the answer is complete.
+  void End(Piece& piece) { Finish(FinishReason::kStop, piece); }
+
   int64_t tokens() const { return tokens_; }
   // Tokens that may still follow.
   int64_t remaining() const { return limit_ - tokens_; }

@@ -100,8 +100,6 @@ bool Generator::Take(SampledToken sampled) {
 }
 
 Result<GenerationResult> Generator::Run() {
-  if (model_.runner().is_encoder())
-    return Unsupported("the model makes vectors of texts; it does not generate");
   result_.prompt_tokens = static_cast<int64_t>(request_.prompt.size());
   result_.finish_reason = FinishReason::kLength;
   const auto start = Clock::now();
@@ -126,6 +124,8 @@ Result<GenerationResult> Generator::Run() {
 
 Result<GenerationResult> Generate(Model& model, const GenerationRequest& request,
                                   const TextCallback& on_text) {
+  if (model.runner().is_encoder())
+    return Unsupported("the model makes vectors of texts; it does not generate");
   TENON_RETURN_IF_ERROR(CheckPrompt(model, request.prompt));
   TENON_ASSIGN_OR_RETURN(Sampler sampler, CreateSampler(model, request.sampling, request.prompt));
   TENON_ASSIGN_OR_RETURN(Answer answer,

@@ -62,19 +62,19 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
   runner.plan.max_outputs = std::min(options.batch_outputs, options.batch_tokens);
   runner.plan.max_sequences = std::max<int64_t>(options.sequences, 1);
   runner.plan.kv_type = options.kv_type.value_or(reference ? KvType::kF32 : KvType::kF16);
-  runner.plan.rounding = options.rounding;
+  runner.plan.rounding = options.activation_rounding;
   runner.passes.level = options.level;
   runner.passes.disabled = options.disabled_passes;
   runner.passes.activations = reference ? ActivationMode::kFloat : ActivationMode::kInt8;
   runner.passes.cost_point.context = context_tokens_;
   runner.kv_tokens = context_tokens_;
-  runner.rounding = options.rounding;
+  runner.rounding = options.weight_rounding;
   runner.shared_kv = options.shared_kv;
   return runner;
 }
 
 Status Model::Prepare(const LoadOptions& options) {
-  if (options.rounding != ActivationRounding::kNone && options.precision != Precision::kReference)
+  if (options.activation_rounding != ActivationRounding::kNone && options.precision != Precision::kReference)
     return InvalidArgument("rounded activations are for the reference mode", "precision");
   TENON_RETURN_IF_ERROR(ChooseKernels(options));
   load_options_ = options;

@@ -38,11 +38,11 @@ struct LoadOptions {
   int64_t sequences = 32;      // in the cache at a time at most; counts for packed KV types only
   Precision precision = Precision::kFast;
   // With kReference only: what 8-bit activations with one scale a token would give.
-  ActivationRounding rounding = ActivationRounding::kNone;
+  ActivationRounding activation_rounding = ActivationRounding::kNone;
   std::optional<KvType> kv_type;  // default: by precision, f16 or f32
   OptimizeLevel level = OptimizeLevel::kO3;
   std::vector<std::string> disabled_passes;
-  WeightRounding rounding = WeightRounding::kNone;
+  WeightRounding weight_rounding = WeightRounding::kNone;
   // For a model beside another one: that one's threads, and its KV cache (RunnerOptions). Null: its
   // own. Both outlive the model.
   ThreadPool* shared_pool = nullptr;

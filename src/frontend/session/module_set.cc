@@ -58,7 +58,7 @@ class SessionModels final : public ModelProvider {
       if (request.context_tokens > 0)
         options.context_tokens = request.context_tokens;
     }
-    options.rounding =
+    options.weight_rounding =
         request.weights == DraftWeights::kInt4 ? WeightRounding::kInt4 : WeightRounding::kNone;
     return options;
   }

@@ -101,6 +101,7 @@ void AnswerRun::PrepareAnswer() {
       choice.prompt = p;
       parsers_.emplace_back(job_.syntax,
                             fmt::format("{}_{}", answer_.request_id, answer_.choices.size()));
+      static_cast<void>(parsers_.back().Push(job_.syntax.primed));
       answer_.choices.push_back(std::move(choice));
     }
   }
@@ -120,10 +121,7 @@ bool AnswerRun::CheckPrompts() {
 ServingRequest AnswerRun::Complete(ServingRequest request) const {
   request.label = caller_.request_id;
   request.tenant = caller_.key_name;
-  // Lengths in front, so that no two pairs of key and salt run into the same text.
-  if (!caller_.key_name.empty() || !job_.salt.empty())
-    request.scope.salt =
-        fmt::format("{}:{}{}", caller_.key_name.size(), caller_.key_name, job_.salt);
+  request.scope.salt = CacheSalt(caller_.key_name, job_.salt);
   if (context_.options().request_timeout.count() > 0)
     request.deadline = std::chrono::steady_clock::now() + context_.options().request_timeout;
   return request;

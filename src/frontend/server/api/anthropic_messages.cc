@@ -97,21 +97,41 @@ Result<Json> ToChatTools(const Json& tools) {
       function["description"] = *text;
     if (const Json* schema = FindField(tools[i], "input_schema"); schema != nullptr)
       function["parameters"] = *schema;
+    if (const Json* strict = FindField(tools[i], "strict"); strict != nullptr)
+      function["strict"] = *strict;
     result.push_back({{"type", "function"}, {"function", std::move(function)}});
   }
   return result;
 }
 
-ToolChoice ReadChoice(FieldReader& fields) {
+void ReadChoice(FieldReader& fields, ToolDemand& demand) {
   const Json* choice = fields.Object("tool_choice");
   if (choice == nullptr)
-    return ToolChoice::kAuto;
+    return;
   const std::string type = StringField(*choice, "type");
   if (type == "none")
-    return ToolChoice::kNone;
-  if (type != "auto")
-    fields.Fail("tool_choice", "a call can't be forced; use auto or none", ErrorCode::kUnsupported);
-  return ToolChoice::kAuto;
+    demand.choice = ToolChoice::kNone;
+  else if (type == "any" || type == "tool")
+    demand.choice = ToolChoice::kForced;
+  else if (type != "auto")
+    fields.Fail("tool_choice", "expected a type of auto, any, tool or none");
+  if (type == "tool") {
+    demand.name = StringField(*choice, "name");
+    if (demand.name.empty())
+      fields.Fail("tool_choice", "a tool's name is missing");
+  }
+}
+
+// Anthropic's structured answers: the schema of output_format, or of output_config.format.
+void ReadOutputFormat(FieldReader& fields, AnswerShape& shape) {
+  ReadFormat(fields, "output_format", shape);
+  const Json* config = fields.Object("output_config");
+  if (config == nullptr)
+    return;
+  FieldReader inner(*config, "output_config");
+  ReadFormat(inner, "format", shape);
+  inner.Refuse("effort", "models here have no such setting");
+  fields.Take(inner.Finish());
 }
 
 // Templates that can think know `enable_thinking`; a budget of it is not enforced.
@@ -141,11 +161,13 @@ Result<Conversation> ReadConversation(FieldReader& fields, const Model& model) {
   }
   if (const Json* messages = fields.Required("messages"); messages != nullptr)
     TENON_RETURN_IF_ERROR(AddMessages(*messages, conversation.messages));
-  const ToolChoice choice = ReadChoice(fields);
+  ReadChoice(fields, conversation.demand);
+  Json chat_tools = Json::array();
   if (const Json* tools = fields.Any("tools"); tools != nullptr) {
-    TENON_ASSIGN_OR_RETURN(const Json chat_tools, ToChatTools(*tools));
-    UseTools(model, chat_tools, choice, conversation);
+    TENON_ASSIGN_OR_RETURN(chat_tools, ToChatTools(*tools));
   }
+  if (fields.ok())
+    fields.Take(UseTools(model, chat_tools, conversation));
   ReadThinking(fields, model, conversation);
   return conversation;
 }
@@ -157,7 +179,8 @@ Result<TextJob> ParseMessages(const ApiContext& context, const Model& model, con
   ServingRequest request;
   FieldReader fields(body);
   TENON_RETURN_IF_ERROR(ReadModelName(fields, context, job));
-  TENON_ASSIGN_OR_RETURN(const Conversation conversation, ReadConversation(fields, model));
+  TENON_ASSIGN_OR_RETURN(Conversation conversation, ReadConversation(fields, model));
+  ReadOutputFormat(fields, conversation.shape);
   fields.Required("max_tokens");
   ReadMaxTokens(fields, "max_tokens", request.max_tokens);
   fields.Float("temperature", request.sampling.temperature);
@@ -168,12 +191,10 @@ Result<TextJob> ParseMessages(const ApiContext& context, const Model& model, con
   ReadDelivery(fields, job);
   fields.Refuse("container", "there are no containers");
   fields.Refuse("mcp_servers", "calls are made by the client", {Json::array()});
-  fields.Refuse("output_format", "answers can't be constrained");
-  fields.Refuse("output_config", "answers can't be constrained");
   fields.Ignore({"metadata", "service_tier", "inference_geo", "cache_control"});
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
-  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
+  TENON_RETURN_IF_ERROR(UseConversation(context, model, conversation, request, job));
   job.requests.push_back(std::move(request));
   job.format = MakeAnthropicFormat();
   return job;

@@ -45,6 +45,13 @@ std::string NewId() {
   return fmt::format("{:08x}{:08x}{:08x}", device(), device(), device());
 }
 
+std::string CacheSalt(const std::string& key_name, const std::string& salt) {
+  if (key_name.empty() && salt.empty())
+    return {};
+  // Lengths in front, so that no two pairs of key and salt run into the same text.
+  return fmt::format("{}:{}{}", key_name.size(), key_name, salt);
+}
+
 Caller CallerOf(const HttpRequest& request) {
   return {request.request_id, request.path, request.key_name};
 }

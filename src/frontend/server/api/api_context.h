@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "frontend/server/api/api_error.h"
 #include "frontend/server/api/metrics.h"
+#include "frontend/serving/constraint_store.h"
 #include "frontend/serving/serving_engine.h"
 
 namespace tenon {
@@ -28,6 +29,7 @@ struct ApiOptions {
   // What requests may call the model; the first is its own name. "*" accepts any name.
   std::vector<std::string> model_names;
   std::filesystem::path model_path;
+  std::filesystem::path slot_folder;  // for saved slots; empty: none
   ContentLog content_log = ContentLog::kOff;
   MetricsAliases metrics_aliases = MetricsAliases::kOff;
   std::chrono::milliseconds request_timeout{0};  // 0: none
@@ -52,6 +54,8 @@ class ApiContext {
   const ApiOptions& options() const { return options_; }
   const std::string& model_name() const { return options_.model_names.front(); }
   Metrics& metrics() { return metrics_; }
+  // What was made for earlier requests; it locks itself.
+  ConstraintStore& constraints() const { return constraints_; }
   int64_t start_time() const { return start_time_; }  // Unix seconds
 
   // The name to answer with: `requested`, or the model's own for "". Ollama's ":latest" may follow.
@@ -60,6 +64,7 @@ class ApiContext {
  private:
   ApiOptions options_;
   Metrics metrics_;
+  mutable ConstraintStore constraints_;
   int64_t start_time_;
   std::atomic<ServingEngine*> engine_ = nullptr;
   std::atomic<ModuleControl*> modules_ = nullptr;
@@ -78,6 +83,9 @@ struct Caller {
   std::string path;
   std::string key_name;
 };
+// The salt that parts the KV cache: each key has its own, and a request may part it further. Empty
+// when there is neither.
+std::string CacheSalt(const std::string& key_name, const std::string& salt);
 Caller CallerOf(const HttpRequest& request);
 
 }  // namespace tenon

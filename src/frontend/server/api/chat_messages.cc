@@ -185,17 +185,31 @@ Status CheckTools(const Json& tools) {
   return {};
 }
 
-ToolChoice ReadToolChoice(FieldReader& fields) {
+void ReadToolChoice(FieldReader& fields, ToolDemand& demand) {
   const Json* choice = fields.Any("tool_choice");
   if (choice == nullptr || *choice == "auto")
-    return ToolChoice::kAuto;
-  if (*choice == "none")
-    return ToolChoice::kNone;
-  fields.Fail("tool_choice",
-              fmt::format("{} is not supported: a call can't be forced; use \"auto\" or \"none\"",
-                          DumpJson(*choice)),
-              ErrorCode::kUnsupported);
-  return ToolChoice::kNone;
+    return;
+  if (*choice == "none") {
+    demand.choice = ToolChoice::kNone;
+    return;
+  }
+  demand.choice = ToolChoice::kForced;
+  if (*choice == "required")
+    return;
+  const Json* function = FindField(*choice, "function");
+  demand.name = StringField(function == nullptr ? *choice : *function, "name");
+  if (StringField(*choice, "type") != "function" || demand.name.empty())
+    fields.Fail("tool_choice",
+                fmt::format("found {}, expected auto, none, required or a function's name",
+                            DumpJson(*choice)));
+}
+
+void ReadParallelCalls(FieldReader& fields, const ToolDemand& demand) {
+  bool parallel = true;
+  fields.Bool("parallel_tool_calls", parallel);
+  if (!parallel && demand.choice == ToolChoice::kAuto)
+    fields.Fail("parallel_tool_calls", "models here write as many calls as they like",
+                ErrorCode::kUnsupported);
 }
 
 void ReadTemplateVariables(FieldReader& fields, Json& variables) {
@@ -222,12 +236,25 @@ void ReadReasoningFormat(FieldReader& fields, Conversation& conversation) {
                 fmt::format("found '{}', expected auto, deepseek or none", format));
 }
 
-void UseTools(const Model& model, const Json& tools, ToolChoice choice,
-              Conversation& conversation) {
-  if (tools.empty() || choice == ToolChoice::kNone)
-    return;
+Status UseTools(const Model& model, const Json& tools, Conversation& conversation) {
+  const ToolDemand& demand = conversation.demand;
+  const auto is_named = [&](const Json& tool) {
+    const Json* function = FindField(tool, "function");
+    return demand.name.empty() ||
+           (function != nullptr && StringField(*function, "name") == demand.name);
+  };
+  if (demand.choice == ToolChoice::kForced && std::ranges::none_of(tools, is_named)) {
+    return InvalidArgument(demand.name.empty()
+                               ? std::string("a call is demanded and there are no tools")
+                               : fmt::format("'{}' is none of the tools", demand.name),
+                           "tool_choice");
+  }
+  if (tools.empty() || demand.choice == ToolChoice::kNone)
+    return {};
   conversation.variables["tools"] = tools;
   conversation.tools = ToolSyntaxOf(model.source().chat_template);
+  conversation.demand.tools = tools;
+  return {};
 }
 
 Result<ChatPrompt> MakeChatPrompt(const Model& model, const Conversation& conversation) {
@@ -250,9 +277,27 @@ Result<ChatPrompt> MakeChatPrompt(const Model& model, const Conversation& conver
   return prompt;
 }
 
-Status UseConversation(const Model& model, const Conversation& conversation,
-                       ServingRequest& request, TextJob& job) {
+namespace {
+
+// A forced call of a family that marks calls with a control token: the mark ends the prompt, as
+// constraints know text only, and the answer is read as if it began with it.
+void PrimeCall(const Conversation& conversation, ChatPrompt& prompt) {
+  if (conversation.demand.choice != ToolChoice::kForced ||
+      conversation.tools != ToolSyntax::kMistral || prompt.syntax.control_marks.empty())
+    return;
+  const auto& [token, mark] = prompt.syntax.control_marks.front();
+  prompt.tokens.push_back(token);
+  prompt.syntax.primed = mark;
+}
+
+}  // namespace
+
+Status UseConversation(const ApiContext& context, const Model& model,
+                       const Conversation& conversation, ServingRequest& request, TextJob& job) {
   TENON_ASSIGN_OR_RETURN(ChatPrompt prompt, MakeChatPrompt(model, conversation));
+  PrimeCall(conversation, prompt);
+  TENON_RETURN_IF_ERROR(ConstrainAnswer(context, model, conversation.shape, conversation.demand,
+                                        prompt.syntax, request));
   request.prompt = std::move(prompt.tokens);
   job.syntax = std::move(prompt.syntax);
   return {};

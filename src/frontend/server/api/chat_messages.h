@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "frontend/server/api/answer_shape.h"
 #include "frontend/server/api/api_context.h"
 #include "frontend/server/api/field_reader.h"
 #include "frontend/server/api/text_job.h"
@@ -16,6 +17,8 @@ struct Conversation {
   Json variables = Json::object();                      // tools, chat_template_kwargs and the like
   ReasoningSyntax reasoning = ReasoningSyntax::kThink;  // kPlain: leave it in the text
   ToolSyntax tools = ToolSyntax::kNone;                 // kNone: read no calls
+  ToolDemand demand;
+  AnswerShape shape;
 };
 
 // OpenAI's messages: roles, text parts joined, null content as "", arguments of calls as objects.
@@ -30,9 +33,12 @@ void AddMessage(Json& messages, std::string_view role, std::string text);
 // OpenAI's function tools, checked.
 Status CheckTools(const Json& tools);
 
-// tool_choice: "none" and "auto" (the default with tools); others are refused.
-enum class ToolChoice : uint8_t { kAuto, kNone };
-ToolChoice ReadToolChoice(FieldReader& fields);
+// tool_choice: "auto" (the default with tools), "none", "required", or a function by its name, in
+// OpenAI's or the responses' shape.
+void ReadToolChoice(FieldReader& fields, ToolDemand& demand);
+
+// parallel_tool_calls: one call alone can be promised only when it is forced.
+void ReadParallelCalls(FieldReader& fields, const ToolDemand& demand);
 
 // chat_template_kwargs: whatever the model's template knows.
 void ReadTemplateVariables(FieldReader& fields, Json& variables);
@@ -40,8 +46,9 @@ void ReadTemplateVariables(FieldReader& fields, Json& variables);
 // reasoning_format: "auto" or "deepseek" takes reasoning out of the text, "none" leaves it in.
 void ReadReasoningFormat(FieldReader& fields, Conversation& conversation);
 
-// Puts tools where templates look for them, and chooses how calls are read.
-void UseTools(const Model& model, const Json& tools, ToolChoice choice, Conversation& conversation);
+// Puts tools where templates look for them, and chooses how calls are read. Fails when the choice
+// asks for a tool that is not there.
+Status UseTools(const Model& model, const Json& tools, Conversation& conversation);
 
 // The prompt's tokens, and how its answer is to be read.
 struct ChatPrompt {
@@ -49,8 +56,8 @@ struct ChatPrompt {
   MessageSyntax syntax;
 };
 Result<ChatPrompt> MakeChatPrompt(const Model& model, const Conversation& conversation);
-// Makes it the prompt of `request` and the syntax of `job`.
-Status UseConversation(const Model& model, const Conversation& conversation,
-                       ServingRequest& request, TextJob& job);
+// Makes it the prompt of `request` and the syntax of `job`, with the constraint that is asked for.
+Status UseConversation(const ApiContext& context, const Model& model,
+                       const Conversation& conversation, ServingRequest& request, TextJob& job);
 
 }  // namespace tenon

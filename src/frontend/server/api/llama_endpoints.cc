@@ -75,7 +75,7 @@ Result<Json> ApplyTemplate(ApiContext&, ServingEngine& engine, const Json& body)
   ReadTemplateVariables(fields, conversation.variables);
   if (const Json* tools = fields.Any("tools"); tools != nullptr) {
     TENON_RETURN_IF_ERROR(CheckTools(*tools));
-    UseTools(model, *tools, ToolChoice::kAuto, conversation);
+    TENON_RETURN_IF_ERROR(UseTools(model, *tools, conversation));
   }
   fields.Ignore({"model"});
   TENON_RETURN_IF_ERROR(fields.Finish());

@@ -35,6 +35,7 @@ struct MessageSyntax {
   ReasoningSyntax reasoning = ReasoningSyntax::kPlain;
   // Control tokens that the engine's text leaves out, and the mark that each stands for.
   std::vector<std::pair<int32_t, std::string>> control_marks;
+  std::string primed;  // stands at the prompt's end and belongs to the answer's text
 };
 
 // How the model with this template (Jinja source) writes calls and reasoning.

@@ -37,7 +37,7 @@ constexpr double kWindowSeconds = 5.0;
 
 // Endpoints that are counted by their path; everything else is "other", so that clients can't make
 // new series.
-constexpr std::array<std::string_view, 24> kPaths = {"/v1/chat/completions",
+constexpr std::array<std::string_view, 30> kPaths = {"/v1/chat/completions",
                                                      "/v1/completions",
                                                      "/v1/embeddings",
                                                      "/v1/models",
@@ -60,9 +60,17 @@ constexpr std::array<std::string_view, 24> kPaths = {"/v1/chat/completions",
                                                      "/api/tags",
                                                      "/api/show",
                                                      "/api/ps",
-                                                     "/v1/ws"};
+                                                     "/v1/ws",
+                                                     "/tenon.v1.Tenon/Generate",
+                                                     "/tenon.v1.Tenon/Chat",
+                                                     "/tenon.v1.Tenon/Embed",
+                                                     "/tenon.v1.Tenon/Tokenize",
+                                                     "/tenon.v1.Tenon/Detokenize",
+                                                     "/tenon.v1.Tenon/Models"};
 
 std::string PathLabel(std::string_view path) {
+  if (path.starts_with("/slots/"))
+    return "/slots";
   return std::ranges::find(kPaths, path) == kPaths.end() ? "other" : std::string(path);
 }
 
@@ -116,6 +124,14 @@ std::vector<MetricFamily> StatsFamilies(const ServingStats& stats, double utilis
        Number(stats.completion_tokens)},
       {"tenon_preemptions_total", "Sequences that had to give up their KV blocks.", kCounter,
        Number(stats.preemptions)},
+      {"tenon_checkpointed_preemptions_total",
+       "Preemptions after which the KV is rebuilt from hidden states.", kCounter,
+       Number(stats.checkpointed_preemptions)},
+      {"tenon_rebuilt_tokens_total", "Tokens whose KV was rebuilt from hidden states.", kCounter,
+       Number(stats.rebuilt_tokens)},
+      {"tenon_rebuild_seconds_total", "Time of these rebuilds.", kCounter, stats.rebuild_s},
+      {"tenon_checkpoint_bytes", "Hidden states kept now.", kGauge,
+       static_cast<double>(stats.checkpoint_bytes)},
       {"tenon_busy_seconds_total", "Time inside steps.", kCounter, stats.busy_s},
       {"tenon_uptime_seconds", "Time since the engine started.", kGauge, stats.uptime_s},
       {"tenon_kv_blocks", "KV blocks in the pool.", kGauge, static_cast<double>(stats.kv.total)},

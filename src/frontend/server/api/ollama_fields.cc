@@ -59,7 +59,6 @@ Status ReadOllamaFields(FieldReader& fields, const ApiContext& context, const Mo
   job.delivery = Delivery::kStream;
   ReadDelivery(fields, job);
   TENON_RETURN_IF_ERROR(ReadOllamaOptions(fields, model, request));
-  fields.Refuse("format", "answers can't be constrained", {""});
   fields.Refuse("logprobs", "use /v1/chat/completions", {false});
   fields.Refuse("top_logprobs", "use /v1/chat/completions", {0});
   // What does not fit is refused, whatever truncate and shift say.

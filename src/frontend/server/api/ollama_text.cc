@@ -105,11 +105,12 @@ Result<TextJob> ParseOllamaChat(const ApiContext& context, const Model& model, c
   }
   if (const Json* tools = fields.Any("tools"); tools != nullptr) {
     TENON_RETURN_IF_ERROR(CheckTools(*tools));
-    UseTools(model, *tools, ToolChoice::kAuto, conversation);
+    TENON_RETURN_IF_ERROR(UseTools(model, *tools, conversation));
   }
   ReadThink(fields, conversation.variables);
+  ReadOllamaFormat(fields, conversation.shape);
   TENON_RETURN_IF_ERROR(fields.Finish());
-  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
+  TENON_RETURN_IF_ERROR(UseConversation(context, model, conversation, request, job));
   return FinishJob(std::move(job), std::move(request), model, Shape::kChat);
 }
 
@@ -127,6 +128,7 @@ Result<TextJob> ParseOllamaGenerate(const ApiContext& context, const Model& mode
   fields.String("system", system);
   fields.Bool("raw", raw);
   ReadThink(fields, conversation.variables);
+  ReadOllamaFormat(fields, conversation.shape);
   fields.Refuse("suffix", "there is no filling in between", {""});
   fields.Refuse("images", "only text is supported", {Json::array()});
   fields.Refuse("template", "the model's own template is used", {""});
@@ -137,12 +139,13 @@ Result<TextJob> ParseOllamaGenerate(const ApiContext& context, const Model& mode
   if (raw || !model.has_chat_template()) {
     request.prompt =
         model.tokenizer().Encode(prompt, SpecialText::kParse, AddSpecial::kModelDefault);
+    TENON_RETURN_IF_ERROR(ConstrainAnswer(context, model, conversation.shape, {}, {}, request));
     return FinishJob(std::move(job), std::move(request), model, Shape::kGenerate);
   }
   if (!system.empty())
     AddMessage(conversation.messages, "system", system);
   AddMessage(conversation.messages, "user", prompt);
-  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
+  TENON_RETURN_IF_ERROR(UseConversation(context, model, conversation, request, job));
   return FinishJob(std::move(job), std::move(request), model, Shape::kGenerate);
 }
 

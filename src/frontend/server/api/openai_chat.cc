@@ -165,7 +165,6 @@ void ReadLimits(FieldReader& fields, ServingRequest& request) {
 }
 
 void RefuseChatFields(FieldReader& fields) {
-  ReadResponseFormat(fields, "response_format");
   fields.Refuse("functions", "use tools", {Json::array()});
   fields.Refuse("function_call", "use tool_choice");
   fields.Refuse("modalities", "only text is", {Json::array({"text"})});
@@ -190,13 +189,15 @@ Result<Conversation> ReadConversation(FieldReader& fields, const Model& model) {
     conversation.variables["reasoning_effort"] = effort;
   ReadTemplateVariables(fields, conversation.variables);
   ReadReasoningFormat(fields, conversation);
-  const ToolChoice choice = ReadToolChoice(fields);
-  // Models write as many calls as they like; one alone can't be promised.
-  fields.Refuse("parallel_tool_calls", "models here write as many calls as they like", {true});
-  if (const Json* tools = fields.Any("tools"); tools != nullptr) {
+  ReadToolChoice(fields, conversation.demand);
+  ReadParallelCalls(fields, conversation.demand);
+  const Json* tools = fields.Any("tools");
+  if (tools != nullptr)
     TENON_RETURN_IF_ERROR(CheckTools(*tools));
-    UseTools(model, *tools, choice, conversation);
-  }
+  if (fields.ok())
+    fields.Take(UseTools(model, tools == nullptr ? Json::array() : *tools, conversation));
+  ReadFormat(fields, "response_format", conversation.shape);
+  ReadShapeFields(fields, conversation.shape);
   return conversation;
 }
 
@@ -218,7 +219,7 @@ Result<TextJob> ParseChatCompletion(const ApiContext& context, const Model& mode
   IgnoreOpenAiFields(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
-  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
+  TENON_RETURN_IF_ERROR(UseConversation(context, model, conversation, request, job));
   job.requests.push_back(std::move(request));
   job.format = std::make_unique<ChatFormat>(options);
   return job;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "frontend/server/api/answer_json.h"
+#include "frontend/server/api/answer_shape.h"
 #include "frontend/server/api/endpoints.h"
 #include "frontend/server/api/openai_fields.h"
 #include "frontend/server/api/sampling_fields.h"
@@ -221,12 +222,15 @@ Result<TextJob> ParseCompletion(const ApiContext& context, const Model& model, c
   ReadMaxTokens(fields, "max_tokens", request.max_tokens);
   ReadMaxTokens(fields, "n_predict", request.max_tokens);
   ReadOutputOptions(fields, options.output, job);
-  ReadResponseFormat(fields, "response_format");
+  AnswerShape shape;
+  ReadFormat(fields, "response_format", shape);
+  ReadShapeFields(fields, shape);
   fields.Refuse("suffix", "there is no filling in between", {""});
   fields.Refuse("best_of", "every choice is returned", {Json(request.choices)});
   IgnoreOpenAiFields(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
+  TENON_RETURN_IF_ERROR(ConstrainAnswer(context, model, shape, {}, {}, request));
   TENON_ASSIGN_OR_RETURN(auto prompts, ReadPrompts(model, *prompt, "prompt"));
   for (auto& tokens : prompts) {
     ServingRequest one = request;

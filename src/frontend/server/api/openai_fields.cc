@@ -35,20 +35,6 @@ void ReadOutputOptions(FieldReader& fields, OutputOptions& output, TextJob& job)
   fields.String("cache_salt", job.salt);
 }
 
-void ReadResponseFormat(FieldReader& fields, std::string_view name) {
-  const Json* format = fields.Object(name);
-  if (format == nullptr)
-    return;
-  const Json* type = FindField(*format, "type");
-  if (type != nullptr && *type == "text")
-    return;
-  fields.Fail(name,
-              fmt::format("{} is not supported: answers can't be constrained; use "
-                          "{{\"type\": \"text\"}}",
-                          type == nullptr ? "nothing" : DumpJson(*type)),
-              ErrorCode::kUnsupported);
-}
-
 void IgnoreOpenAiFields(FieldReader& fields) {
   fields.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
                  "prompt_cache_key", "prompt_cache_retention"});

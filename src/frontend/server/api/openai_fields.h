@@ -25,9 +25,6 @@ void ReadDelivery(FieldReader& fields, TextJob& job);
 // stream, stream_options, return_tokens, timings_per_token, cache_salt.
 void ReadOutputOptions(FieldReader& fields, OutputOptions& output, TextJob& job);
 
-// {"type": "text"} or nothing.
-void ReadResponseFormat(FieldReader& fields, std::string_view name);
-
 // user, metadata, store and others that change nothing in the answer.
 void IgnoreOpenAiFields(FieldReader& fields);
 

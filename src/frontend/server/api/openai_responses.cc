@@ -24,7 +24,7 @@ Result<Json> ToChatTools(const Json& tools) {
     if (name == nullptr || !name->is_string())
       return InvalidArgument("a string is missing", path + ".name");
     Json function;
-    for (const char* key : {"name", "description", "parameters"}) {
+    for (const char* key : {"name", "description", "parameters", "strict"}) {
       if (const Json* value = FindField(tools[i], key); value != nullptr)
         function[key] = *value;
     }
@@ -93,12 +93,12 @@ Result<Json> ToMessages(const Json& input, const std::string& instructions) {
   return ReadMessages(messages);
 }
 
-void ReadText(FieldReader& fields) {
+void ReadText(FieldReader& fields, AnswerShape& shape) {
   const Json* text = fields.Object("text");
   if (text == nullptr)
     return;
   FieldReader inner(*text, "text");
-  ReadResponseFormat(inner, "format");
+  ReadFormat(inner, "format", shape);
   inner.Refuse("verbosity", "models here have no such setting", {"medium"});
   fields.Take(inner.Finish());
 }
@@ -128,7 +128,6 @@ void RefuseResponsesFields(FieldReader& fields) {
   fields.Refuse(
       "stream_options", "streams have no options",
       {Json::object(), Json{{"include_obfuscation", false}}, Json{{"include_obfuscation", true}}});
-  fields.Refuse("parallel_tool_calls", "models here write as many calls as they like", {true});
   fields.Refuse("top_logprobs", "use /v1/chat/completions", {0});
 }
 
@@ -145,16 +144,21 @@ Result<TextJob> ParseResponses(const ApiContext& context, const Model& model, co
   if (const Json* input = fields.Required("input"); input != nullptr) {
     TENON_ASSIGN_OR_RETURN(conversation.messages, ToMessages(*input, echo.instructions));
   }
-  const ToolChoice choice = ReadToolChoice(fields);
+  ReadToolChoice(fields, conversation.demand);
+  ReadParallelCalls(fields, conversation.demand);
+  Json chat_tools = Json::array();
   if (const Json* tools = fields.Any("tools"); tools != nullptr) {
-    TENON_ASSIGN_OR_RETURN(const Json chat_tools, ToChatTools(*tools));
-    UseTools(model, chat_tools, choice, conversation);
+    TENON_ASSIGN_OR_RETURN(chat_tools, ToChatTools(*tools));
     echo.tools = *tools;
   }
-  echo.tool_choice = choice == ToolChoice::kAuto ? "auto" : "none";
+  if (fields.ok())
+    fields.Take(UseTools(model, chat_tools, conversation));
+  if (const Json* choice = fields.Any("tool_choice"); choice != nullptr)
+    echo.tool_choice = *choice;
   ReadTemplateVariables(fields, conversation.variables);
   ReadReasoning(fields, conversation.variables);
-  ReadText(fields);
+  ReadText(fields, conversation.shape);
+  ReadShapeFields(fields, conversation.shape);
   RefuseResponsesFields(fields);
   ReadSamplingFields(fields, model.tokenizer(), request);
   if (request.choices != 1)
@@ -169,7 +173,7 @@ Result<TextJob> ParseResponses(const ApiContext& context, const Model& model, co
   IgnoreOpenAiFields(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
-  TENON_RETURN_IF_ERROR(UseConversation(model, conversation, request, job));
+  TENON_RETURN_IF_ERROR(UseConversation(context, model, conversation, request, job));
   job.requests.push_back(std::move(request));
   job.format = MakeResponsesFormat(std::move(echo));
   return job;

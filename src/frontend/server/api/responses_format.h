@@ -14,7 +14,7 @@ namespace tenon {
 struct ResponsesEcho {
   std::string instructions;
   Json tools = Json::array();
-  std::string tool_choice = "auto";
+  Json tool_choice = "auto";
   Json metadata = Json::object();
   int64_t max_output_tokens = -1;
   float temperature = 0.0F;

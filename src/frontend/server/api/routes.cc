@@ -5,6 +5,7 @@
 #include "frontend/server/api/answer_run.h"
 #include "frontend/server/api/endpoints.h"
 #include "frontend/server/api/request_log.h"
+#include "frontend/server/api/slot_endpoints.h"
 #include "frontend/server/api/web_socket_api.h"
 
 namespace tenon {
@@ -135,8 +136,7 @@ void AddLlama(ApiContext& context, Router& router) {
   router.Add("POST", "/apply-template", JsonHandler(context, ApiStyle::kOpenAi, ApplyTemplate));
   router.Add("GET", "/props", InfoHandler(context, ApiStyle::kOpenAi, Props));
   router.Add("GET", "/slots", InfoHandler(context, ApiStyle::kOpenAi, Slots));
-  router.Add("POST", "/slots/{id}",
-             NotImplementedHandler(context, "saving and restoring slots is not supported"));
+  router.Add("POST", "/slots/{id}", SlotHandler(context));
   router.Add("POST", "/infill", NotImplementedHandler(context, "infill is not supported"));
   router.Add("GET", "/lora-adapters",
              [&context](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {

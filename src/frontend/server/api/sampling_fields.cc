@@ -103,18 +103,10 @@ void RefuseOthers(FieldReader& fields) {
   fields.Refuse("top_n_sigma", "there is no such filter", {-1, -1.0, 0, 0.0});
   fields.Refuse("dynatemp_range", "the temperature does not vary", {0, 0.0});
   fields.Refuse("dynatemp_exponent", "the temperature does not vary", {1, 1.0});
-  fields.Refuse("id_slot", "requests are not bound to slots", {-1});
   fields.Refuse("n_keep", "the context is never shifted", {0});
   fields.Refuse("n_discard", "the context is never shifted", {0});
   fields.Refuse("lora", "there are no adapters", {Json::array()});
   fields.Refuse("response_fields", "answers are always whole", {Json::array()});
-  fields.Refuse("grammar", "answers can't be constrained", {""});
-  fields.Refuse("json_schema", "answers can't be constrained");
-  fields.Refuse("guided_json", "answers can't be constrained");
-  fields.Refuse("guided_regex", "answers can't be constrained");
-  fields.Refuse("guided_choice", "answers can't be constrained");
-  fields.Refuse("guided_grammar", "answers can't be constrained");
-  fields.Refuse("structured_outputs", "answers can't be constrained");
   fields.Refuse("min_tokens", "use ignore_eos", {0});
   fields.Refuse("n_probs", "use logprobs and top_logprobs", {0});
   fields.Refuse("min_keep", "there is no such filter", {0});
@@ -184,6 +176,7 @@ void ReadSamplingFields(FieldReader& fields, const Tokenizer& tokenizer, Serving
   request.prefix_cache = cache_prompt ? PrefixCache::kOn : PrefixCache::kOff;
   fields.Int("n", request.choices, {1, kMaxChoices});
   ReadModules(fields, request);
+  fields.Int("id_slot", request.slot, {-1, kAnyInt});
   RefuseOthers(fields);
 }
 

@@ -33,17 +33,24 @@ class Session : public std::enable_shared_from_this<Session> {
   void Close();
 
   void Send(const Json& message);
-  void Forget(const std::string& id);
+  // The last message of a request, whose id is free from here on.
+  void End(const std::string& id, const Json& message);
+  bool busy() const {
+    const std::lock_guard lock(mutex_);
+    return !running_.empty() || ending_ > 0;
+  }
 
  private:
   Status Handle(const Json& message);
   Status Begin(const std::string& id, const std::string& type, const Json& request);
   void Cancel(const std::string& id);
+  void Forget(const std::string& id);
 
   ApiContext& context_;
   Caller caller_;
   std::shared_ptr<WebSocketConnection> socket_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  int ending_ = 0;  // requests whose last message is not queued yet
   // Null between the arrival of a request and its start.
   std::map<std::string, std::shared_ptr<AnswerHandle>> running_;
   bool closed_ = false;
@@ -62,15 +69,11 @@ class WebSocketChannel final : public AnswerChannel {
   void SendEvent(std::string_view name, const Json& data) override {
     session_->Send({{"id", id_}, {"type", name}, {"data", data}});
   }
-  void EndEvents() override {
-    session_->Forget(id_);
-    session_->Send({{"id", id_}, {"type", "done"}});
-  }
+  void EndEvents() override { session_->End(id_, {{"id", id_}, {"type", "done"}}); }
   void SendError(const ApiError& error) override {
-    session_->Forget(id_);
     Json message{{"id", id_}, {"type", "error"}, {"status", error.status}};
     message["error"] = ErrorBody(ApiStyle::kOpenAi, error)["error"];
-    session_->Send(message);
+    session_->End(id_, message);
   }
   void OnClose(std::function<void()>) override {}  // the session cancels by handle
 
@@ -89,6 +92,19 @@ void Session::Send(const Json& message) {
 void Session::Forget(const std::string& id) {
   const std::lock_guard lock(mutex_);
   running_.erase(id);
+}
+
+// A client may use the id again when it has the message; a server that stops waits for it to be
+// sent.
+void Session::End(const std::string& id, const Json& message) {
+  {
+    const std::lock_guard lock(mutex_);
+    running_.erase(id);
+    ++ending_;
+  }
+  Send(message);
+  const std::lock_guard lock(mutex_);
+  --ending_;
 }
 
 void Session::OnMessage(const std::string& text) {
@@ -207,6 +223,7 @@ class WebSocketApi final : public WebSocketHandler {
     if (session_ != nullptr)
       session_->Close();
   }
+  bool busy() const override { return session_ != nullptr && session_->busy(); }
 
  private:
   ApiContext& context_;
