@@ -37,9 +37,9 @@ struct SampledToken {
   // Both only with params.logprobs > 0, of the model's own distribution (logprobs.h).
   float logprob = 0.0F;
   std::vector<TokenLogprob> top;  // params.logprobs entries, best first
-  // Set where one of several models decided it, for the audit of an answer: which ("small", "large";
-  // a literal), and how sure it was, 0 where that was not measured.
-  std::string_view decided_by;
+  // Set where one of several models decided it, for the audit of an answer: which ("small",
+  // "large"; a literal), and how sure it was, 0 where that was not measured.
+  std::string_view decided_by = {};
   float confidence = 0.0F;
 };
 

@@ -74,7 +74,8 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
 }
 
 Status Model::Prepare(const LoadOptions& options) {
-  if (options.activation_rounding != ActivationRounding::kNone && options.precision != Precision::kReference)
+  if (options.activation_rounding != ActivationRounding::kNone &&
+      options.precision != Precision::kReference)
     return InvalidArgument("rounded activations are for the reference mode", "precision");
   TENON_RETURN_IF_ERROR(ChooseKernels(options));
   load_options_ = options;

@@ -11,8 +11,8 @@
 namespace tenon {
 
 // Reads temperature, top_p, top_k, min_p, typical_p, the penalties, dry_*, xtc_*, mirostat*,
-// logit_bias, seed, stop, ignore_eos, cache_prompt, n and modules into `request`, and refuses those that
-// have no counterpart here. Seed: absent, null or negative is a new one each time.
+// logit_bias, seed, stop, ignore_eos, cache_prompt, n and modules into `request`, and refuses those
+// that have no counterpart here. Seed: absent, null or negative is a new one each time.
 void ReadSamplingFields(FieldReader& fields, const Tokenizer& tokenizer, ServingRequest& request);
 
 // The parts that other APIs spell the same way.
