@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """The ollama client."""
+import json
+
 from tenon_server import MODEL, ServerTest, main, require
 
 ollama = require("ollama")
@@ -46,8 +48,15 @@ class OllamaTest(ServerTest):
             self.client.chat(model="other", messages=QUESTION)
         self.assertEqual(raised.exception.status_code, 404)
         with self.assertRaises(ollama.ResponseError) as raised:
-            self.client.chat(model=MODEL, messages=QUESTION, format="json")
+            self.client.chat(model=MODEL, messages=QUESTION, format={"type": "array", "uniqueItems": True})
         self.assertEqual(raised.exception.status_code, 400)
+        self.assertIn("uniqueItems", str(raised.exception))
+
+    def test_format(self):
+        schema = {"type": "object", "properties": {"capital": {"type": "string", "maxLength": 20}},
+                  "required": ["capital"], "additionalProperties": False}
+        answer = self.client.chat(model=MODEL, messages=QUESTION, format=schema, options={**GREEDY, "num_predict": 64})
+        self.assertEqual(list(json.loads(answer.message.content)), ["capital"])
 
 
 if __name__ == "__main__":

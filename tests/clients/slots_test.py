@@ -45,8 +45,8 @@ class SlotsTest(unittest.TestCase):
         # Erased, it is not found any more.
         self.assertGreater(second.json("/slots/0?action=erase", {})["n_erased"], 150)
         self.assertEqual(complete(second, 0), (text, 0))
-        used = second.metric("tenon_kv_blocks_used")
-        self.assertEqual(used, 0)
+        second.wait_idle()
+        self.assertEqual(second.metric("tenon_kv_blocks_used"), 0)
 
     def test_refusals_name_what_is_wrong(self):
         server = self.serve()
