@@ -18,6 +18,12 @@ uint32_t NextIndex(size_t size) {
 
 }  // namespace
 
+const WeightRef& Graph::WeightOf(ValueId id) const {
+  const auto& weight = value(id).weight;
+  TENON_CHECK(weight.has_value());
+  return *weight;
+}
+
 ValueId Graph::AddValue(Value value) {
   const ValueId id(NextIndex(values_.size()));
   values_.push_back(std::move(value));
@@ -55,7 +61,7 @@ ValueId Graph::AddWeightRows(WeightRef ref, DType dtype, std::vector<Dim> shape)
 
 Result<std::vector<ValueId>> Graph::AddOp(std::string name, OpAttrs attrs,
                                           std::vector<ValueId> inputs) {
-  Op op{std::move(name), std::move(attrs), std::move(inputs), {}, {}};
+  Op op{std::move(name), attrs, std::move(inputs), {}, {}};
   const OpSchema& schema = SchemaOf(op.attrs);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!op.inputs[i].valid() || op.inputs[i].index() >= values_.size())

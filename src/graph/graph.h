@@ -95,6 +95,8 @@ class Graph {
   std::vector<Op>& mutable_ops() { return ops_; }
   const std::vector<Value>& values() const { return values_; }
   const Value& value(ValueId id) const { return values_[id.index()]; }
+  // REQUIRES: the value is a weight.
+  const WeightRef& WeightOf(ValueId id) const;
   Value& mutable_value(ValueId id) { return values_[id.index()]; }
   const Op& op(OpId id) const { return ops_[id.index()]; }
   const std::vector<ValueId>& outputs() const { return outputs_; }

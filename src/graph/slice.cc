@@ -78,7 +78,7 @@ class Slicer {
     for (const ValueId input : op.inputs)
       inputs.push_back(MapInput(input));
     TENON_ASSIGN_OR_RETURN(const auto outputs,
-                           slice_.graph.AddOp(op.name, std::move(attrs), std::move(inputs)));
+                           slice_.graph.AddOp(op.name, attrs, std::move(inputs)));
     for (size_t i = 0; i < outputs.size(); ++i)
       map_[op.outputs[i].index()] = outputs[i];
     return {};

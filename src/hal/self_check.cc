@@ -1,7 +1,8 @@
 #include "hal/self_check.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -155,7 +156,7 @@ std::vector<float> Attend(const KernelSet& set, KvType type, const std::vector<f
 Status Compare(const KernelSet& set, std::string_view kernel, const std::vector<float>& found,
                const std::vector<float>& expected) {
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (std::memcmp(&found[i], &expected[i], sizeof(float)) != 0)
+    if (std::bit_cast<uint32_t>(found[i]) != std::bit_cast<uint32_t>(expected[i]))
       return MakeError(
           ErrorCode::kInternal,
           fmt::format("{} computes {} at {} where {} is expected; TENON_CPU can choose "

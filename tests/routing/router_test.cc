@@ -81,7 +81,7 @@ TEST(RouterTrainingTest, LearnsWhatNoLinearRuleCan) {
   options.max_epochs = 60;
   options.learning_rate = 2e-3;
   std::vector<EpochReport> epochs;
-  const auto net = TrainRouter(train, held_out, options, Kernels(), *pool,
+  const auto net = TrainRouter({train, held_out}, options, Kernels(), *pool,
                                [&](const EpochReport& report) { epochs.push_back(report); });
   ASSERT_TRUE(net.ok());
   const RouterScorer scorer(*net, Kernels());
@@ -104,8 +104,8 @@ TEST(RouterTrainingTest, SameSeedSameNetwork) {
   const RouterExamples held_out = MakeExamples(100, 2);
   RouterTrainingOptions options;
   options.max_epochs = 3;
-  const auto one = TrainRouter(train, held_out, options, Kernels(), *pool, {});
-  const auto two = TrainRouter(train, held_out, options, Kernels(), *pool, {});
+  const auto one = TrainRouter({train, held_out}, options, Kernels(), *pool, {});
+  const auto two = TrainRouter({train, held_out}, options, Kernels(), *pool, {});
   EXPECT_EQ(one->weight1.values, two->weight1.values);
   EXPECT_EQ(one->bias3, two->bias3);
 }
@@ -115,16 +115,16 @@ TEST(RouterTrainingTest, RefusesOneKindOfLabel) {
   RouterExamples examples = MakeExamples(20, 1);
   RouterExamples all_good = examples;
   std::ranges::fill(all_good.labels, 1.0F);
-  EXPECT_EQ(TrainRouter(all_good, examples, {}, Kernels(), *pool, {}).error().where,
+  EXPECT_EQ(TrainRouter({all_good, examples}, {}, Kernels(), *pool, {}).error().where,
             "training set");
-  EXPECT_EQ(TrainRouter(examples, {}, {}, Kernels(), *pool, {}).error().where, "held-out set");
+  EXPECT_EQ(TrainRouter({examples, {}}, {}, Kernels(), *pool, {}).error().where, "held-out set");
 }
 
 RouterFile MakeRouter() {
   const auto pool = *ThreadPool::Create(1);
   RouterTrainingOptions options;
   options.max_epochs = 1;
-  return {*TrainRouter(MakeExamples(100, 1), MakeExamples(50, 2), options, Kernels(), *pool, {}),
+  return {*TrainRouter({MakeExamples(100, 1), MakeExamples(50, 2)}, options, Kernels(), *pool, {}),
           "small-1", "large-1"};
 }
 

@@ -270,9 +270,9 @@ void Supervisor::JudgeTail(Time now) {
     return;
   judged_windows_ = meter.windows();
   const std::optional<size_t> least = LeastSaving();
-  if (!least.has_value() || meter.Rise().value_or(0.0) <= rules_.p99_rollback)
+  const double rise = meter.Rise().value_or(0.0);
+  if (!least.has_value() || rise <= rules_.p99_rollback)
     return;
-  const double rise = *meter.Rise();
   Entry& entry = entries_[*least];
   Withdraw(entry,
            {now, entry.module.name, ModuleAction::kRolledBack, ModuleRule::kTail, rise,

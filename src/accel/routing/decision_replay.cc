@@ -16,7 +16,7 @@ void DecisionReplay::Offer(std::span<const int32_t> tokens, double confidence) {
 std::optional<int64_t> DecisionReplay::AddPiece(BatchBuilder& builder, int64_t most, int64_t rows) {
   piece_ = 0;
   const int64_t count = std::min(pending(), most);
-  if (!is_active() || count <= 0)
+  if (!sequence_.has_value() || count <= 0)
     return std::nullopt;
   const auto reserved = sequence_->Reserve(count);
   if (!reserved.ok() || *reserved == Reservation::kWait) {
@@ -33,7 +33,7 @@ std::optional<int64_t> DecisionReplay::AddPiece(BatchBuilder& builder, int64_t m
 }
 
 void DecisionReplay::PieceDone() {
-  if (piece_ == 0)
+  if (piece_ == 0 || !sequence_.has_value())
     return;
   sequence_->Append(
       std::span(tokens_).subspan(static_cast<size_t>(done_), static_cast<size_t>(piece_)));

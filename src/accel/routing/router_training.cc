@@ -261,10 +261,10 @@ Status CheckExamples(const RouterExamples& examples, std::string_view what) {
 
 }  // namespace
 
-Result<RouterNet> TrainRouter(const RouterExamples& train, const RouterExamples& held_out,
-                              const RouterTrainingOptions& options, const KernelSet& kernels,
-                              ThreadPool& pool,
+Result<RouterNet> TrainRouter(const RouterSets& sets, const RouterTrainingOptions& options,
+                              const KernelSet& kernels, ThreadPool& pool,
                               const std::function<void(const EpochReport&)>& on_epoch) {
+  const auto& [train, held_out] = sets;
   TENON_RETURN_IF_ERROR(CheckExamples(train, "training set"));
   TENON_RETURN_IF_ERROR(CheckExamples(held_out, "held-out set"));
   Trainer trainer(train, options, kernels, pool);

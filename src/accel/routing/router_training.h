@@ -30,6 +30,12 @@ struct RouterTrainingOptions {
   uint64_t seed = 1;
 };
 
+// Views; nothing of the held-out set is learned from.
+struct RouterSets {
+  const RouterExamples& train;
+  const RouterExamples& held_out;
+};
+
 struct EpochReport {
   int64_t epoch = 0;
   double train_loss = 0.0;     // nats
@@ -38,9 +44,8 @@ struct EpochReport {
 };
 
 // Fails with kInvalidArgument when either set is empty, or has labels of one kind only.
-Result<RouterNet> TrainRouter(const RouterExamples& train, const RouterExamples& held_out,
-                              const RouterTrainingOptions& options, const KernelSet& kernels,
-                              ThreadPool& pool,
+Result<RouterNet> TrainRouter(const RouterSets& sets, const RouterTrainingOptions& options,
+                              const KernelSet& kernels, ThreadPool& pool,
                               const std::function<void(const EpochReport&)>& on_epoch);
 
 // Area under the ROC curve of `scores` for labels above one half; ties count one half. NaN when

@@ -1,5 +1,7 @@
 #include "accel/speculation/draft_sampler.h"
 
+#include "base/check.h"
+
 namespace tenon {
 
 // Mirostat's bound moves with each drawn token's own probability, which only the target knows:
@@ -13,6 +15,7 @@ void DraftSampler::Begin(SequenceTask& task) {
 }
 
 Status DraftSampler::Draw(SequenceTask& task, std::span<const float> logits) {
+  TENON_CHECK(sampler_.has_value());
   const DrawPurpose purpose = by_rejection_ ? DrawPurpose::kGuess : DrawPurpose::kToken;
   TENON_ASSIGN_OR_RETURN(const int32_t token, sampler_->Guess(logits, purpose));
   if (by_rejection_) {

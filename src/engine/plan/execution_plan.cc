@@ -10,8 +10,10 @@ namespace tenon {
 namespace {
 
 void AddName(const Graph& graph, const Op& op, size_t input, std::vector<std::string>& names) {
-  if (input < op.inputs.size() && graph.value(op.inputs[input]).weight.has_value())
-    names.push_back(graph.value(op.inputs[input]).weight->tensor);
+  if (input >= op.inputs.size())
+    return;
+  if (const auto& weight = graph.value(op.inputs[input]).weight; weight.has_value())
+    names.push_back(weight->tensor);
 }
 
 void AddLinearNames(const Graph& graph, const Op& op, const LinearAttrs& attrs,
@@ -26,8 +28,8 @@ void AddLinearNames(const Graph& graph, const Op& op, const LinearAttrs& attrs,
 
 void AddExpertNames(const Graph& graph, const Op& op, const ExpertsAttrs& attrs,
                     WeightStore::Names& names) {
-  for (const size_t input : {2, 3, 4})
-    names.stacks.push_back({graph.value(op.inputs[input]).weight->tensor, attrs.experts});
+  for (size_t input = 2; input <= 4; ++input)
+    names.stacks.push_back({graph.WeightOf(op.inputs[input]).tensor, attrs.experts});
 }
 
 void AddLayerNormNames(const Graph& graph, const Op& op, WeightStore::Names& names) {

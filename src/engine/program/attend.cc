@@ -44,8 +44,15 @@ Range Visible(const AttendArgs& args, int64_t batch, int64_t query) {
   return range;
 }
 
+struct Query {
+  int64_t batch;
+  int64_t head;
+  int64_t row;
+};
+
 // Scores of one query, masked keys minus infinity; false when it sees none.
-bool Scores(const AttendArgs& args, int64_t b, int64_t h, int64_t i, float* scores, float* kept) {
+bool Scores(const AttendArgs& args, const Query& query, float* scores, float* kept) {
+  const auto [b, h, i] = query;
   const Range range = Visible(args, b, i);
   const float* q = args.q.At(b, h, i);
   const int64_t kv_head = h / (args.heads / args.kv_heads);
@@ -90,7 +97,7 @@ void OneQuery(const AttendArgs& args, int64_t b, int64_t h, int64_t i, std::vect
   float* kept = args.scores == nullptr
                     ? nullptr
                     : args.scores + ((b * args.heads + h) * args.queries + i) * args.keys;
-  if (Scores(args, b, h, i, scores.data(), kept))
+  if (Scores(args, {b, h, i}, scores.data(), kept))
     Softmax(scores.data(), args.keys);
   else
     std::fill(scores.begin(), scores.end(), 0.0F);

@@ -6,9 +6,24 @@
 namespace tenon {
 namespace {
 
-// One panel of 16 columns to `out`, whose row has n columns, `first` of them to the left.
-void RunPanel(const NodeCall& call, const float* a, int64_t m, int64_t k, const std::byte* panel,
-              int64_t first, int64_t n, float* out) {
+// [m, k], contiguous.
+struct LeftRows {
+  const float* data;
+  int64_t m;
+  int64_t k;
+};
+
+// Columns `first` and the next 15, as far as there are any, of rows of n columns.
+struct OutputColumns {
+  float* data;
+  int64_t first;
+  int64_t n;
+};
+
+void RunPanel(const NodeCall& call, const LeftRows& left, const std::byte* panel,
+              const OutputColumns& columns) {
+  const auto [a, m, k] = left;
+  const auto [out, first, n] = columns;
   GemmArgs args = {};
   args.panel = panel;
   args.k = k;
@@ -39,12 +54,13 @@ void PackedGemm(const NodeCall& call, const float* a, int64_t m, const PackedCon
   const int64_t bytes = PackedPanelBytes(PackedKind::kF32, b.k);
   call.pool().ParallelFor(panels, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t p = begin; p < end; ++p)
-      RunPanel(call, a, m, b.k, b.panels.data() + p * bytes, p * kPanelRows, b.n, out);
+      RunPanel(call, {a, m, b.k}, b.panels.data() + p * bytes, {out, p * kPanelRows, b.n});
   });
 }
 
-void Gemm(const NodeCall& call, const float* a, int64_t m, const FloatMatrix& b, int64_t k,
-          int64_t n, float* out) {
+void Gemm(const NodeCall& call, const float* a, int64_t m, const FloatMatrix& b, float* out) {
+  const int64_t k = b.rows;
+  const int64_t n = b.columns;
   const int64_t panels = (n + kPanelRows - 1) / kPanelRows;
   call.pool().ParallelFor(panels, 1, [&](int64_t begin, int64_t end, int) {
     std::vector<float> panel(static_cast<size_t>(k * kPanelRows));
@@ -56,7 +72,7 @@ void Gemm(const NodeCall& call, const float* a, int64_t m, const FloatMatrix& b,
         for (int64_t j = 0; j < count; ++j)
           panel[static_cast<size_t>(i * kPanelRows + j)] = from[j * b.column_step];
       }
-      RunPanel(call, a, m, k, reinterpret_cast<const std::byte*>(panel.data()), first, n, out);
+      RunPanel(call, {a, m, k}, reinterpret_cast<const std::byte*>(panel.data()), {out, first, n});
     }
   });
 }

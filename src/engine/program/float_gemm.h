@@ -15,10 +15,11 @@ void PackedGemm(const NodeCall& call, const float* a, int64_t m, const PackedCon
 // j * column_step.
 struct FloatMatrix {
   const float* data = nullptr;
+  int64_t rows = 0;     // k
+  int64_t columns = 0;  // n
   int64_t row_step = 0;
   int64_t column_step = 1;
 };
-void Gemm(const NodeCall& call, const float* a, int64_t m, const FloatMatrix& b, int64_t k,
-          int64_t n, float* out);
+void Gemm(const NodeCall& call, const float* a, int64_t m, const FloatMatrix& b, float* out);
 
 }  // namespace tenon

@@ -5,6 +5,7 @@
 // recent steps count most. Never reads a clock. Threading: one thread at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -94,7 +94,7 @@ nlohmann::ordered_json ToJson(const LinearReport& linear) {
 }
 
 nlohmann::ordered_json ToJson(const PerplexityResult& result) {
-  const DivergenceResult& divergence = *result.divergence;
+  const DivergenceResult divergence = result.divergence.value_or(DivergenceResult{});
   return {{"ppl", result.ppl},
           {"base_ppl", divergence.base_ppl},
           {"delta_ppl", DeltaPerplexity(result)},

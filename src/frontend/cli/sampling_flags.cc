@@ -22,7 +22,7 @@ Result<LogitBias> ParseBias(const std::string& text) {
   if (amount == "inf") {
     bias.bias = std::numeric_limits<float>::infinity();
   } else {
-    const auto [rest, amount_status] = std::from_chars(amount.data(), end, bias.bias);
+    const auto [rest, amount_status] = std::from_chars(sign + 1, end, bias.bias);
     if (amount_status != std::errc() || rest != end)
       return error;
   }

@@ -11,13 +11,13 @@ namespace tenon {
 
 // Vectors stay floats, whatever the weights are.
 Result<std::string> OnnxGraphWriter::Vector(ValueId weight) {
-  const WeightRef& ref = *graph_.value(weight).weight;
+  const WeightRef& ref = graph_.WeightOf(weight);
   TENON_RETURN_IF_ERROR(file_.PutFloats(ref.tensor, builder_));
   return ref.tensor;
 }
 
 Result<std::string> OnnxGraphWriter::Matrix(ValueId weight) {
-  const std::string tensor = graph_.value(weight).weight->tensor;
+  const std::string tensor = graph_.WeightOf(weight).tensor;
   if (const auto found = matrices_.find(tensor); found != matrices_.end())
     return found->second;
   std::string rows = tensor;
@@ -34,7 +34,7 @@ Result<std::string> OnnxGraphWriter::Matrix(ValueId weight) {
 }
 
 Status OnnxGraphWriter::Embed(const Op& op, const EmbedAttrs& attrs) {
-  const std::string& tensor = graph_.value(op.inputs[1]).weight->tensor;
+  const std::string& tensor = graph_.WeightOf(op.inputs[1]).tensor;
   std::string rows;
   if (weights_ == OnnxWeights::kI8) {
     // Rows are dequantized after they were chosen, not the whole table.

@@ -178,7 +178,7 @@ Result<ReplicaAddress> ParseReplicaUrl(std::string_view url, std::string_view pl
   const auto parsed = boost::urls::parse_uri({url.data(), url.size()});
   if (!parsed)
     return fail("expected http://host:port");
-  const boost::urls::url_view view = *parsed;
+  const boost::urls::url_view& view = *parsed;
   ReplicaAddress address;
   address.url = std::string(url);
   address.tls = view.scheme_id() == boost::urls::scheme::https;

@@ -151,7 +151,7 @@ Result<nlohmann::ordered_json> FitRouter(const RouterFitOptions& options,
       TraceModels(small->runner(), large->runner(), small->pool(), text.windows, on_window));
   const Split split = SplitByDocument(trace, text.document, options);
   TENON_ASSIGN_OR_RETURN(const KernelSet kernels, ResolveKernelSetFromEnvironment());
-  TENON_ASSIGN_OR_RETURN(file.net, TrainRouter(split.train, split.held_out, options.training,
+  TENON_ASSIGN_OR_RETURN(file.net, TrainRouter({split.train, split.held_out}, options.training,
                                                kernels, small->pool(), progress.on_epoch));
   TENON_RETURN_IF_ERROR(WriteRouterFile(options.out, file));
   nlohmann::ordered_json report;

@@ -142,7 +142,7 @@ Status FetchTree(HttpClient& client, const HubSettings& settings, const HubName&
 }
 
 std::string LicenceOf(const json& info) {
-  const std::string from_card =
+  std::string from_card =
       info.contains("cardData") ? StringField(info["cardData"], "license") : std::string();
   if (!from_card.empty() || !info.contains("tags") || !info["tags"].is_array())
     return from_card;

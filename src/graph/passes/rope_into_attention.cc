@@ -45,7 +45,7 @@ Status RopeIntoAttention(Graph& graph, const PassOptions&) {
     const Op* k = OwnRope(graph, uses, op, 1);
     if (q == nullptr || k == nullptr || !MayFuse(op, *q, *k))
       continue;
-    for (const size_t input : {0, 1})
+    for (size_t input = 0; input < 2; ++input)
       removed[graph.value(op.inputs[input]).producer.index()] = true;
     Fuse(op, *q, *k);
   }

@@ -58,7 +58,7 @@ ValueId DecoderBuilder::Append(std::string_view what, OpAttrs attrs, std::vector
   if (!status_.ok())
     return ValueId();
   std::string name = layer_ < 0 ? std::string(what) : fmt::format("layer {} {}", layer_, what);
-  auto outputs = graph_.AddOp(std::move(name), std::move(attrs), std::move(inputs));
+  auto outputs = graph_.AddOp(std::move(name), attrs, std::move(inputs));
   if (!outputs.ok())
     return Fail(std::move(outputs).error());
   return outputs->front();

@@ -9,7 +9,7 @@
 namespace tenon::chat {
 
 // The elements of a loop that its `if` lets pass, tested as they are asked for.
-class LoopFilterIterator : public IteratorObject {
+class LoopFilterIterator final : public IteratorObject {
  public:
   LoopFilterIterator(Evaluator* evaluator, const Statement* statement, const Iteration& source,
                      Activation* closure)

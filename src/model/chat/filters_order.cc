@@ -183,7 +183,7 @@ Value GroupBy(Runtime& rt, const Value& self, const BoundArguments& args) {
 }
 
 // unique: lazily, since what follows may stop before an element that has no hash.
-class UniqueIterator : public IteratorObject {
+class UniqueIterator final : public IteratorObject {
  public:
   UniqueIterator(const Value& input, const Value& attribute, Letters letters)
       : IteratorObject("generator"), input_(input), attribute_(attribute), letters_(letters) {}

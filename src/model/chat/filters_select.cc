@@ -19,7 +19,7 @@ Arguments Rest(const Arguments& arguments, size_t count) {
   return rest;
 }
 
-class MapIterator : public IteratorObject {
+class MapIterator final : public IteratorObject {
  public:
   MapIterator(const Value& input, const Arguments* arguments)
       : IteratorObject("generator"), input_(input), arguments_(arguments) {}
@@ -87,7 +87,7 @@ class MapIterator : public IteratorObject {
 enum class Wanted : uint8_t { kPassing, kFailing };
 enum class Subject : uint8_t { kItem, kAttribute };
 
-class SelectIterator : public IteratorObject {
+class SelectIterator final : public IteratorObject {
  public:
   SelectIterator(const Value& input, const Arguments* arguments, Wanted wanted, Subject subject)
       : IteratorObject("generator"),

@@ -11,7 +11,7 @@ namespace tenon::chat {
 namespace {
 
 // An iterator over an array in the arena.
-class ItemsIterator : public IteratorObject {
+class ItemsIterator final : public IteratorObject {
  public:
   ItemsIterator(std::string_view type_name, const Value* items, size_t size)
       : IteratorObject(type_name), items_(items), size_(size) {}

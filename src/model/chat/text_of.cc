@@ -148,7 +148,7 @@ std::string FloatText(double real) {
   char buffer[40];
   const auto end =
       std::to_chars(buffer, buffer + sizeof(buffer), real, std::chars_format::scientific);
-  const std::string text(buffer, end.ptr);
+  std::string text(buffer, end.ptr);
   const size_t e = text.find('e');
   const int exponent = std::atoi(text.c_str() + e + 1);
   constexpr int kSmallest = -4;  // outside [1e-4, 1e16) Python's repr has an exponent

@@ -10,10 +10,16 @@
 namespace tenon {
 namespace {
 
-// Adds a later span's outputs [heads, head_dim] and states to those of the spans before it. Plain
-// products and sums, which every machine rounds alike.
-void JoinSpans(const float* next, const SoftmaxState* next_states, int64_t heads, int64_t head_dim,
-               float* out, SoftmaxState* states) {
+// A span's result: outputs [heads, head_dim], then states [heads].
+SoftmaxState* StatesOf(float* out, int64_t values) {
+  return reinterpret_cast<SoftmaxState*>(out + values);
+}
+
+// Adds a later span's result to that of the spans before it. Plain products and sums, which every
+// machine rounds alike.
+void JoinSpans(float* next, int64_t heads, int64_t head_dim, float* out) {
+  const SoftmaxState* next_states = StatesOf(next, heads * head_dim);
+  SoftmaxState* states = StatesOf(out, heads * head_dim);
   for (int64_t head = 0; head < heads; ++head) {
     const SoftmaxState other = next_states[head];
     SoftmaxState& state = states[head];
@@ -264,7 +270,7 @@ AttentionFn AttentionStep::SetKeys(const StepContext& context, const Item& item,
 
 // The item's span number `span` from its first one: undivided outputs [GroupValues()] and states.
 void AttentionStep::AttendSpan(const StepContext& context, const Item& item, int64_t span,
-                               float* scratch, float* out, SoftmaxState* states) const {
+                               float* scratch, float* out) const {
   AttentionArgs attend;
   attend.query =
       Rotated(context, context.FloatRow(args_.q, item.row) + item.kv_head * GroupValues(),
@@ -274,21 +280,19 @@ void AttentionStep::AttendSpan(const StepContext& context, const Item& item, int
   attend.scale = args_.attrs.scale;
   attend.softcap = args_.attrs.softcap;
   attend.out = out;
-  attend.partial = states;
+  attend.partial = StatesOf(out, GroupValues());
   SetKeys(context, item, span, attend)(attend);
 }
 
 void AttentionStep::AttendAll(const StepContext& context, const Item& item, float* scratch) const {
   float* out = scratch + GroupValues();
-  auto* states = reinterpret_cast<SoftmaxState*>(out + GroupValues());
   float* next = out + SpanFloats();
-  auto* next_states = reinterpret_cast<SoftmaxState*>(next + GroupValues());
-  AttendSpan(context, item, 0, scratch, out, states);
+  AttendSpan(context, item, 0, scratch, out);
   for (int64_t span = 1; span < item.span_count(); ++span) {
-    AttendSpan(context, item, span, scratch, next, next_states);
-    JoinSpans(next, next_states, GroupHeads(), args_.attrs.head_dim, out, states);
+    AttendSpan(context, item, span, scratch, next);
+    JoinSpans(next, GroupHeads(), args_.attrs.head_dim, out);
   }
-  StoreResult(context, item, states, out);
+  StoreResult(context, item, StatesOf(out, GroupValues()), out);
 }
 
 // Workers share the spans of all items; then each item's results are joined.
@@ -300,16 +304,13 @@ void AttentionStep::AttendShared(const StepContext& context, int64_t items) cons
   const auto result = [&](int64_t item, int64_t span) {
     return results + (item * spans + span) * SpanFloats();
   };
-  const auto states = [&](float* out) {
-    return reinterpret_cast<SoftmaxState*>(out + GroupValues());
-  };
   context.pool.ParallelFor(items * spans, 1, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end; ++i) {
       const Item item = ItemAt(context, i / spans);
       float* out = result(i / spans, i % spans);
       if (i % spans < item.span_count())
-        AttendSpan(context, item, i % spans, reinterpret_cast<float*>(context.Scratch(worker)), out,
-                   states(out));
+        AttendSpan(context, item, i % spans, reinterpret_cast<float*>(context.Scratch(worker)),
+                   out);
     }
   });
   // Joining is a microsecond for an item of some thousand tokens: with few spans not worth waking
@@ -319,11 +320,9 @@ void AttentionStep::AttendShared(const StepContext& context, int64_t items) cons
         for (int64_t i = begin; i < end; ++i) {
           const Item item = ItemAt(context, i);
           float* out = result(i, 0);
-          for (int64_t span = 1; span < item.span_count(); ++span) {
-            float* next = result(i, span);
-            JoinSpans(next, states(next), GroupHeads(), args_.attrs.head_dim, out, states(out));
-          }
-          StoreResult(context, item, states(out), out);
+          for (int64_t span = 1; span < item.span_count(); ++span)
+            JoinSpans(result(i, span), GroupHeads(), args_.attrs.head_dim, out);
+          StoreResult(context, item, StatesOf(out, GroupValues()), out);
         }
       });
 }

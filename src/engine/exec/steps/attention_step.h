@@ -77,7 +77,7 @@ class AttentionStep final : public PlanStep {
   void Seal(const StepContext& context) const;
   int64_t ResultBytes(int64_t tokens) const;
   void AttendSpan(const StepContext& context, const Item& item, int64_t span, float* scratch,
-                  float* out, SoftmaxState* states) const;
+                  float* out) const;
   void AttendAll(const StepContext& context, const Item& item, float* scratch) const;
   void AttendShared(const StepContext& context, int64_t items) const;
   void StoreResult(const StepContext& context, const Item& item, const SoftmaxState* states,

@@ -38,9 +38,16 @@ Result<Heads> SplitHeads(const NodeCall& call, size_t input, int64_t head_count,
   return h;
 }
 
-// past [batch, heads, past rows, width] with the new rows after it, in output `i`.
-Result<TensorView> Present(NodeCall& call, size_t i, size_t past_input, const Heads& rows,
+// The output of a cache and the input with what it holds so far.
+struct CacheSlots {
+  size_t output;
+  size_t past_input;
+};
+
+// past [batch, heads, past rows, width] with the new rows after it.
+Result<TensorView> Present(NodeCall& call, const CacheSlots& slots, const Heads& rows,
                            ElementType type, std::vector<float>& out) {
+  const size_t past_input = slots.past_input;
   int64_t past_rows = 0;
   if (call.Has(past_input)) {
     const Extents& s = call.input(past_input).shape;
@@ -49,8 +56,9 @@ Result<TensorView> Present(NodeCall& call, size_t i, size_t past_input, const He
     past_rows = s[2];
   }
   const int64_t all = past_rows + rows.rows;
-  TENON_ASSIGN_OR_RETURN(const TensorView view,
-                         call.Output(i, type, {rows.batch, rows.heads, all, rows.width}));
+  TENON_ASSIGN_OR_RETURN(
+      const TensorView view,
+      call.Output(slots.output, type, {rows.batch, rows.heads, all, rows.width}));
   out.resize(static_cast<size_t>(view.count()));
   const TensorView none{ElementType::kF32, {0}, nullptr};
   const FloatInput past(call.Has(past_input) ? call.input(past_input) : none);
@@ -72,7 +80,7 @@ Result<TensorView> Present(NodeCall& call, size_t i, size_t past_input, const He
 
 // The mask as floats to add, [.., queries, keys] padded with minus infinity to all keys.
 Status ReadMask(const NodeCall& call, AttendArgs& args, std::vector<float>& mask) {
-  const TensorView view = call.input(3);
+  const TensorView& view = call.input(3);
   constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
   if (view.rank() < 1 || view.rank() > 4)
     return call.Wrong(fmt::format("a mask of shape {}", view.shape));
@@ -138,8 +146,8 @@ Status Attention(NodeCall& call) {
   AttendArgs args;
   std::vector<float> keys;
   std::vector<float> values;
-  TENON_ASSIGN_OR_RETURN(const TensorView present, Present(call, 1, 4, k, type, keys));
-  TENON_RETURN_IF_ERROR(Present(call, 2, 5, v, call.input(2).type, values));
+  TENON_ASSIGN_OR_RETURN(const TensorView present, Present(call, {1, 4}, k, type, keys));
+  TENON_RETURN_IF_ERROR(Present(call, {2, 5}, v, call.input(2).type, values));
   args.batch = q.batch;
   args.heads = q.heads;
   args.kv_heads = k.heads;
@@ -221,7 +229,7 @@ Result<RotaryTable> ReadTable(const NodeCall& call, const RotaryPlan& plan, size
   std::vector<int64_t> positions;
   const bool given = position_input >= 0 && call.Has(static_cast<size_t>(position_input));
   if (given) {
-    const TensorView view = call.input(static_cast<size_t>(position_input));
+    const TensorView& view = call.input(static_cast<size_t>(position_input));
     positions.resize(static_cast<size_t>(view.count()));
     LoadIntegers(view.type, view.data, view.count(), positions.data());
   }

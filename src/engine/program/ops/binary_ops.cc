@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "engine/program/number_convert.h"
 #include "engine/program/op_table.h"
@@ -14,8 +15,14 @@ constexpr int64_t kChunk = 256;  // elements converted at a time
 
 using DoubleFn = double (*)(double a, double b);
 using IntegerFn = int64_t (*)(int64_t a, int64_t b);
-using FloatRowFn = void (*)(const float* a, const float* b, int64_t a_step, int64_t b_step,
-                            int64_t n, float* out);
+// Elements `step` apart; 0: one element for all.
+template <class T>
+struct Strided {
+  const T* data;
+  int64_t step;
+};
+using FloatRowFn = void (*)(const Strided<float>& a, const Strided<float>& b, int64_t n,
+                            float* out);
 
 struct BinaryRow {
   std::string_view name;
@@ -78,20 +85,19 @@ double NanAwareMin(double a, double b) {
 }
 
 template <class F>
-void FloatRow(const float* a, const float* b, int64_t a_step, int64_t b_step, int64_t n, float* out,
-              F f) {
-  if (a_step == 1 && b_step == 1) {
+void FloatRow(const Strided<float>& a, const Strided<float>& b, int64_t n, float* out, F f) {
+  if (a.step == 1 && b.step == 1) {
     for (int64_t i = 0; i < n; ++i)
-      out[i] = f(a[i], b[i]);
+      out[i] = f(a.data[i], b.data[i]);
   } else {
     for (int64_t i = 0; i < n; ++i)
-      out[i] = f(a[i * a_step], b[i * b_step]);
+      out[i] = f(a.data[i * a.step], b.data[i * b.step]);
   }
 }
 
-#define TENON_FLOAT_ROW(expression)                                                     \
-  [](const float* pa, const float* pb, int64_t sa, int64_t sb, int64_t n, float* out) { \
-    FloatRow(pa, pb, sa, sb, n, out, [](float a, float b) { return expression; });      \
+#define TENON_FLOAT_ROW(expression)                                               \
+  [](const Strided<float>& pa, const Strided<float>& pb, int64_t n, float* out) { \
+    FloatRow(pa, pb, n, out, [](float a, float b) { return expression; });        \
   }
 #define TENON_DOUBLE(expression) [](double a, double b) -> double { return expression; }
 #define TENON_INTEGER(expression) [](int64_t a, int64_t b) -> int64_t { return expression; }
@@ -144,47 +150,58 @@ struct Operands {
   ElementType out_type;
 };
 
+using Bytes = Strided<std::byte>;
+
+// What is done with the numbers of a run once they are wide.
+template <class Load, class Function>
+struct WideStep {
+  Load load;
+  Function function;
+};
+
 template <class Wide, class Load, class Function>
-void WideRun(const Operands& op, const std::byte* a, const std::byte* b, int64_t a_step,
-             int64_t b_step, int64_t n, Load load, Function f, Wide* out) {
+void WideRun(const Operands& op, const Bytes& a, const Bytes& b,
+             const WideStep<Load, Function>& step, std::span<Wide> out) {
   Wide x[kChunk];
   Wide y[kChunk];
+  const auto n = static_cast<int64_t>(out.size());
   // A step of 0: one element for all.
-  load(op.type, a, a_step == 0 ? 1 : n, x);
-  load(op.b_type, b, b_step == 0 ? 1 : n, y);
+  step.load(op.type, a.data, a.step == 0 ? 1 : n, x);
+  step.load(op.b_type, b.data, b.step == 0 ? 1 : n, y);
   for (int64_t i = 0; i < n; ++i)
-    out[i] = f(x[i * a_step], y[i * b_step]);
+    out[static_cast<size_t>(i)] = step.function(x[i * a.step], y[i * b.step]);
 }
 
-void Run(const Operands& op, const std::byte* a, const std::byte* b, int64_t a_step, int64_t b_step,
-         int64_t n, std::byte* out) {
+void Run(const Operands& op, const Bytes& a, const Bytes& b, int64_t n, std::byte* out) {
   if (IsFloat(op.type) || IsFloat(op.b_type)) {
     double values[kChunk];
-    WideRun(op, a, b, a_step, b_step, n, LoadDoubles, op.row.floats, values);
+    WideRun(op, a, b, WideStep{&LoadDoubles, op.row.floats},
+            std::span(values).first(static_cast<size_t>(n)));
     StoreDoubles(op.out_type, values, n, out);
     return;
   }
   int64_t values[kChunk];
   const bool is_unsigned =
       ClassOf(op.type) == NumberClass::kUnsigned && op.row.unsigned_integers != nullptr;
-  WideRun(op, a, b, a_step, b_step, n, LoadIntegers,
-          is_unsigned ? op.row.unsigned_integers : op.row.integers, values);
+  const auto function = is_unsigned ? op.row.unsigned_integers : op.row.integers;
+  WideRun(op, a, b, WideStep{&LoadIntegers, function},
+          std::span(values).first(static_cast<size_t>(n)));
   StoreIntegers(op.out_type, values, n, out);
 }
 
 // A row of any length with steps 0, 1 or more (transposed operands don't come here).
-void RunRow(const Operands& op, const std::byte* a, const std::byte* b, int64_t a_step,
-            int64_t b_step, int64_t n, std::byte* out) {
+void RunRow(const Operands& op, const Bytes& a, const Bytes& b, int64_t n, std::byte* out) {
   const bool f32 = op.type == ElementType::kF32 && op.b_type == ElementType::kF32 &&
                    op.out_type == ElementType::kF32 && op.row.float_row != nullptr;
   if (f32) {
-    op.row.float_row(reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b), a_step,
-                     b_step, n, reinterpret_cast<float*>(out));
+    op.row.float_row({reinterpret_cast<const float*>(a.data), a.step},
+                     {reinterpret_cast<const float*>(b.data), b.step}, n,
+                     reinterpret_cast<float*>(out));
     return;
   }
   for (int64_t first = 0; first < n; first += kChunk)
-    Run(op, a + first * a_step * ElementBytes(op.type),
-        b + first * b_step * ElementBytes(op.b_type), a_step, b_step, std::min(kChunk, n - first),
+    Run(op, {a.data + first * a.step * ElementBytes(op.type), a.step},
+        {b.data + first * b.step * ElementBytes(op.b_type), b.step}, std::min(kChunk, n - first),
         out + first * ElementBytes(op.out_type));
 }
 
@@ -193,9 +210,9 @@ void Combine(const Operands& op, const TensorView& a, const TensorView& b, const
                      {BroadcastStrides(a.shape, out.shape), BroadcastStrides(b.shape, out.shape),
                       ContiguousStrides(out.shape)});
   walk.ForEachRow([&](const int64_t* offsets) {
-    RunRow(op, a.data + offsets[0] * ElementBytes(a.type),
-           b.data + offsets[1] * ElementBytes(b.type), walk.inner_stride(0), walk.inner_stride(1),
-           walk.inner(), out.data + offsets[2] * ElementBytes(out.type));
+    RunRow(op, {a.data + offsets[0] * ElementBytes(a.type), walk.inner_stride(0)},
+           {b.data + offsets[1] * ElementBytes(b.type), walk.inner_stride(1)}, walk.inner(),
+           out.data + offsets[2] * ElementBytes(out.type));
   });
 }
 

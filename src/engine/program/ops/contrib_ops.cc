@@ -37,7 +37,7 @@ Result<Nbits> ReadNbits(const NodeCall& call) {
       call.input(2).count() != w.rows * w.blocks)
     return call.Wrong("weights or scales of another size than the attributes say");
   if (call.Has(3)) {
-    const TensorView zeros = call.input(3);
+    const TensorView& zeros = call.input(3);
     const int64_t expected =
         zeros.type == ElementType::kU8 ? w.rows * ((w.blocks * w.bits + 7) / 8) : w.rows * w.blocks;
     if (zeros.count() != expected)
@@ -52,9 +52,16 @@ unsigned PackedAt(const std::byte* row, int64_t bits, int64_t index) {
   return static_cast<unsigned>(row[index / per_byte]) >> shift & ((1U << bits) - 1);
 }
 
+// The matrix as the node's inputs give it. Views.
+struct NbitsInputs {
+  const Nbits& w;
+  const FloatInput& scales;
+  const FloatInput* float_zeros;  // null: packed ones, or none
+};
+
 // Row r as floats.
-void DecodeRow(const NodeCall& call, const Nbits& w, const FloatInput& scales,
-               const FloatInput* float_zeros, int64_t r, float* out) {
+void DecodeRow(const NodeCall& call, const NbitsInputs& inputs, int64_t r, float* out) {
+  const auto& [w, scales, float_zeros] = inputs;
   const int64_t block_bytes = w.block * w.bits / 8;
   const int64_t zero_stride = (w.blocks * w.bits + 7) / 8;
   for (int64_t b = 0; b < w.blocks; ++b) {
@@ -93,7 +100,7 @@ Status MatMulNbits(NodeCall& call) {
   call.pool().ParallelFor(w.rows, 16, [&](int64_t begin, int64_t end, int) {
     std::vector<float> row(static_cast<size_t>(w.columns));
     for (int64_t r = begin; r < end; ++r) {
-      DecodeRow(call, w, scales, float_zeros ? &zeros : nullptr, r, row.data());
+      DecodeRow(call, {w, scales, float_zeros ? &zeros : nullptr}, r, row.data());
       for (int64_t t = 0; t < m; ++t) {
         float sum = 0.0F;
         for (int64_t k = 0; k < w.columns; ++k)

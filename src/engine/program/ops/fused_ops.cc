@@ -87,9 +87,10 @@ void RunEpilogue(const Epilogue& e, int64_t m, int64_t n, float* out) {
   }
 }
 
-// Columns of `all` [m, n] to the outputs.
+// Columns of `all` [rows, n] to the outputs, which have the shape of x but for the last extent.
 Status SplitColumns(NodeCall& call, const std::vector<int64_t>& sizes, const Extents& x_shape,
-                    const std::vector<float>& all, int64_t m, int64_t n) {
+                    const std::vector<float>& all, int64_t n) {
+  const int64_t m = n == 0 ? 0 : static_cast<int64_t>(all.size()) / n;
   int64_t first = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     Extents shape = x_shape;
@@ -111,7 +112,7 @@ Status Product(NodeCall& call, int64_t m, int64_t k, int64_t n, float* out) {
   if (packed != nullptr)
     PackedGemm(call, call.input(0).As<float>(), m, *packed, out);
   else
-    Gemm(call, call.input(0).As<float>(), m, {call.input(1).As<float>(), n, 1}, k, n, out);
+    Gemm(call, call.input(0).As<float>(), m, {call.input(1).As<float>(), k, n, n, 1}, out);
   return {};
 }
 
@@ -151,7 +152,7 @@ Status Linear(NodeCall& call) {
   std::vector<float> all(static_cast<size_t>(m * n));
   TENON_RETURN_IF_ERROR(Product(call, m, k, n, all.data()));
   RunEpilogue(epilogue, m, n, all.data());
-  return SplitColumns(call, *sizes, x.shape, all, m, n);
+  return SplitColumns(call, *sizes, x.shape, all, n);
 }
 
 struct FusedHeads {
@@ -163,7 +164,7 @@ struct FusedHeads {
 };
 
 Result<FusedHeads> ReadHeads(const NodeCall& call, size_t input, std::string_view layout) {
-  const TensorView x = call.input(input);
+  const TensorView& x = call.input(input);
   if (x.rank() != 4)
     return call.NotSupported(fmt::format("a tensor of rank {}", x.rank()));
   const Extents& s = x.shape;

@@ -128,19 +128,27 @@ Status MatMul(NodeCall& call) {
   }
   ForBatches(shape, [&](int64_t ia, int64_t ib, int64_t io) {
     Gemm(call, a.As<float>() + ia * shape.m * shape.k, shape.m,
-         {b.As<float>() + ib * shape.k * shape.n, shape.n, 1}, shape.k, shape.n,
+         {b.As<float>() + ib * shape.k * shape.n, shape.k, shape.n, shape.n, 1},
          out.As<float>() + io * shape.m * shape.n);
   });
   return {};
 }
 
-// A zero point that is a scalar, or one for each row of a or column of b; subtracted from `values`
-// [.., rows, columns].
-Status SubtractZero(const NodeCall& call, size_t input, int64_t rows, int64_t columns, bool by_row,
+enum class ZeroPoints : uint8_t { kOfRows, kOfColumns };
+
+// Zero points of a matrix in input `index`: a scalar, or one for each row or column.
+struct ZeroInput {
+  size_t index;
+  ZeroPoints kind;
+};
+
+// Subtracts them from `values` [.., rows, columns].
+Status SubtractZero(const NodeCall& call, const ZeroInput& input, int64_t rows, int64_t columns,
                     std::vector<double>& values) {
-  if (!call.Has(input))
+  if (!call.Has(input.index))
     return {};
-  TENON_ASSIGN_OR_RETURN(const auto zero, call.Numbers(input));
+  const bool by_row = input.kind == ZeroPoints::kOfRows;
+  TENON_ASSIGN_OR_RETURN(const auto zero, call.Numbers(input.index));
   const int64_t expected = by_row ? rows : columns;
   if (zero.size() != 1 && static_cast<int64_t>(zero.size()) != expected)
     return call.NotSupported(
@@ -159,8 +167,8 @@ Status MatMulInteger(NodeCall& call) {
                          ShapeOf(call, call.input(0).shape, call.input(1).shape));
   std::vector<double> a = Wide(call.input(0));
   std::vector<double> b = Wide(call.input(1));
-  TENON_RETURN_IF_ERROR(SubtractZero(call, 2, shape.m, shape.k, true, a));
-  TENON_RETURN_IF_ERROR(SubtractZero(call, 3, shape.k, shape.n, false, b));
+  TENON_RETURN_IF_ERROR(SubtractZero(call, {2, ZeroPoints::kOfRows}, shape.m, shape.k, a));
+  TENON_RETURN_IF_ERROR(SubtractZero(call, {3, ZeroPoints::kOfColumns}, shape.k, shape.n, b));
   TENON_ASSIGN_OR_RETURN(const TensorView out, call.Output(0, ElementType::kI32, shape.out));
   CountProduct(call, shape);
   // Sums of products of 8-bit numbers are exact in double.
@@ -203,8 +211,8 @@ std::vector<double> Transposed(const std::vector<double>& x, int64_t rows, int64
 
 // The plain product, in float or double.
 Status GemmProduct(NodeCall& call, const GemmShape& shape, std::vector<double>& product) {
-  const TensorView a = call.input(0);
-  const TensorView b = call.input(1);
+  const TensorView& a = call.input(0);
+  const TensorView& b = call.input(1);
   product.resize(static_cast<size_t>(shape.m * shape.n));
   if (a.type == ElementType::kF32 && b.type == ElementType::kF32 && !shape.trans_a &&
       !product.empty()) {
@@ -212,12 +220,15 @@ Status GemmProduct(NodeCall& call, const GemmShape& shape, std::vector<double>& 
     TENON_ASSIGN_OR_RETURN(
         const PackedConstant* packed,
         call.Packed(shape.trans_b ? NodeCall::Layout::kTransposed : NodeCall::Layout::kRows));
-    const FloatMatrix matrix = shape.trans_b ? FloatMatrix{b.As<float>(), 1, shape.k}
-                                             : FloatMatrix{b.As<float>(), shape.n, 1};
+    FloatMatrix matrix{b.As<float>(), shape.k, shape.n, shape.n, 1};
+    if (shape.trans_b) {
+      matrix.row_step = 1;
+      matrix.column_step = shape.k;
+    }
     if (packed != nullptr)
       PackedGemm(call, a.As<float>(), shape.m, *packed, out.data());
     else
-      Gemm(call, a.As<float>(), shape.m, matrix, shape.k, shape.n, out.data());
+      Gemm(call, a.As<float>(), shape.m, matrix, out.data());
     std::copy(out.begin(), out.end(), product.begin());
     return {};
   }
@@ -246,7 +257,7 @@ Status GemmKernel(NodeCall& call) {
   std::vector<double> c;
   Extents strides = {0, 0};
   if (call.Has(2)) {
-    const TensorView view = call.input(2);
+    const TensorView& view = call.input(2);
     const auto joined = BroadcastShape(view.shape, {shape.m, shape.n});
     if (!joined.ok() || *joined != Extents{shape.m, shape.n})
       return call.Wrong(fmt::format("a bias of shape {}", view.shape));

@@ -90,7 +90,7 @@ Status Concat(NodeCall& call) {
   const int64_t row = Inner(shape, axis) * size;
   int64_t at = 0;
   for (size_t i = 0; i < call.input_count(); ++i) {
-    const TensorView part = call.input(i);
+    const TensorView& part = call.input(i);
     const int64_t bytes = Inner(part.shape, axis) * size;
     for (int64_t r = 0; bytes > 0 && r < Outer(shape, axis); ++r)
       std::memcpy(out.data + r * row + at, part.data + r * bytes, static_cast<size_t>(bytes));

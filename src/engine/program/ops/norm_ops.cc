@@ -32,20 +32,12 @@ RowStatistics Statistics(const float* x, int64_t n, Centre centre, double eps) {
           static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(n) + eps))};
 }
 
-void NormalizeRow(const float* x, int64_t n, const RowStatistics& s, const float* scale,
-                  const float* bias, float* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    const float value = (x[i] - s.mean) * s.inverse * (scale == nullptr ? 1.0F : scale[i]);
-    out[i] = value + (bias == nullptr ? 0.0F : bias[i]);
-  }
-}
-
 // A scale or bias of one row: its last `n` elements' shape repeated as broadcasting says.
 Result<std::vector<float>> RowParameter(const NodeCall& call, size_t input, const Extents& row) {
   std::vector<float> out;
   if (!call.Has(input))
     return out;
-  const TensorView view = call.input(input);
+  const TensorView& view = call.input(input);
   const auto joined = BroadcastShape(view.shape, row);
   if (!joined.ok() || *joined != row)
     return call.Wrong(fmt::format("input {} does not fit the normalised dimensions", input));
@@ -67,17 +59,31 @@ struct RowNorm {
   std::vector<float> bias;
 };
 
-void RunRows(NodeCall& call, const RowNorm& norm, const float* x, float* out, float* means,
-             float* inverses) {
+void NormalizeRow(const RowNorm& norm, const RowStatistics& s, const float* x, float* out) {
+  const float* scale = norm.scale.empty() ? nullptr : norm.scale.data();
+  const float* bias = norm.bias.empty() ? nullptr : norm.bias.data();
+  for (int64_t i = 0; i < norm.n; ++i) {
+    const float value = (x[i] - s.mean) * s.inverse * (scale == nullptr ? 1.0F : scale[i]);
+    out[i] = value + (bias == nullptr ? 0.0F : bias[i]);
+  }
+}
+
+// [rows] each; null: not wanted.
+struct StatisticsRows {
+  float* means = nullptr;
+  float* inverses = nullptr;
+};
+
+void RunRows(NodeCall& call, const RowNorm& norm, const float* x, float* out,
+             const StatisticsRows& wanted) {
   call.pool().ParallelFor(norm.rows, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const RowStatistics s = Statistics(x + r * norm.n, norm.n, norm.centre, norm.eps);
-      NormalizeRow(x + r * norm.n, norm.n, s, norm.scale.empty() ? nullptr : norm.scale.data(),
-                   norm.bias.empty() ? nullptr : norm.bias.data(), out + r * norm.n);
-      if (means != nullptr)
-        means[r] = s.mean;
-      if (inverses != nullptr)
-        inverses[r] = s.inverse;
+      NormalizeRow(norm, s, x + r * norm.n, out + r * norm.n);
+      if (wanted.means != nullptr)
+        wanted.means[r] = s.mean;
+      if (wanted.inverses != nullptr)
+        wanted.inverses[r] = s.inverse;
     }
   });
 }
@@ -115,7 +121,7 @@ Status LayerNorm(NodeCall& call) {
   }
   TENON_ASSIGN_OR_RETURN(float* inverses, StatisticsOutput(call, centred ? 2 : 1, statistics));
   FloatOutput result(out);
-  RunRows(call, norm, values.data(), result.data(), means, inverses);
+  RunRows(call, norm, values.data(), result.data(), {means, inverses});
   result.Finish();
   return {};
 }
@@ -149,7 +155,7 @@ Status SkipLayerNorm(NodeCall& call) {
   }
   TENON_ASSIGN_OR_RETURN(const TensorView out, call.Output(0, x.type, x.shape));
   FloatOutput result(out);
-  RunRows(call, norm, total.data(), result.data(), nullptr, nullptr);
+  RunRows(call, norm, total.data(), result.data(), {});
   result.Finish();
   total.Finish();
   return {};
@@ -157,7 +163,7 @@ Status SkipLayerNorm(NodeCall& call) {
 
 // [n, channels, ...]: elements of one channel after the first two dimensions.
 Status CheckChannels(const NodeCall& call, std::initializer_list<size_t> parameters) {
-  const TensorView x = call.input(0);
+  const TensorView& x = call.input(0);
   if (x.rank() < 2 || !IsFloat(x.type))
     return call.Wrong("floats with a channel dimension expected");
   for (const size_t i : parameters) {

@@ -31,8 +31,8 @@ struct ScaleMap {
 };
 
 Result<ScaleMap> MapScales(const NodeCall& call) {
-  const TensorView x = call.input(0);
-  const TensorView scale = call.input(1);
+  const TensorView& x = call.input(0);
+  const TensorView& scale = call.input(1);
   ScaleMap map;
   if (scale.count() == 1 && scale.rank() <= 1)
     return map;

@@ -198,9 +198,9 @@ void ReadShapeFields(FieldReader& fields, AnswerShape& shape) {
   fields.Refuse("guided_grammar", "use a JSON schema, a regex or a choice");
 }
 
-Status ConstrainAnswer(const ApiContext& context, const Model& model, const AnswerShape& shape,
-                       const ToolDemand& demand, const MessageSyntax& syntax,
+Status ConstrainAnswer(const ApiContext& context, const Model& model, const AnswerRules& rules,
                        ServingRequest& request) {
+  const auto& [shape, demand, syntax] = rules;
   if (!NeedsConstraint(shape, demand))
     return {};
   const auto vocab_size = std::max(static_cast<int32_t>(model.source().config.vocab_size),

@@ -44,10 +44,16 @@ void ReadOllamaFormat(FieldReader& fields, AnswerShape& shape);
 // (vLLM's).
 void ReadShapeFields(FieldReader& fields, AnswerShape& shape);
 
+// What an answer has to be like. Views.
+struct AnswerRules {
+  const AnswerShape& shape;
+  const ToolDemand& demand;
+  const MessageSyntax& syntax;
+};
+
 // Gives `request` the constraint that both ask for, none when they leave the answer free. Fails,
 // naming the field and the keyword, for what can't be kept.
-Status ConstrainAnswer(const ApiContext& context, const Model& model, const AnswerShape& shape,
-                       const ToolDemand& demand, const MessageSyntax& syntax,
+Status ConstrainAnswer(const ApiContext& context, const Model& model, const AnswerRules& rules,
                        ServingRequest& request);
 
 }  // namespace tenon

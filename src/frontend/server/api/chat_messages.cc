@@ -296,8 +296,8 @@ Status UseConversation(const ApiContext& context, const Model& model,
                        const Conversation& conversation, ServingRequest& request, TextJob& job) {
   TENON_ASSIGN_OR_RETURN(ChatPrompt prompt, MakeChatPrompt(model, conversation));
   PrimeCall(conversation, prompt);
-  TENON_RETURN_IF_ERROR(ConstrainAnswer(context, model, conversation.shape, conversation.demand,
-                                        prompt.syntax, request));
+  TENON_RETURN_IF_ERROR(ConstrainAnswer(
+      context, model, {conversation.shape, conversation.demand, prompt.syntax}, request));
   request.prompt = std::move(prompt.tokens);
   job.syntax = std::move(prompt.syntax);
   return {};

@@ -139,7 +139,7 @@ Result<TextJob> ParseOllamaGenerate(const ApiContext& context, const Model& mode
   if (raw || !model.has_chat_template()) {
     request.prompt =
         model.tokenizer().Encode(prompt, SpecialText::kParse, AddSpecial::kModelDefault);
-    TENON_RETURN_IF_ERROR(ConstrainAnswer(context, model, conversation.shape, {}, {}, request));
+    TENON_RETURN_IF_ERROR(ConstrainAnswer(context, model, {conversation.shape, {}, {}}, request));
     return FinishJob(std::move(job), std::move(request), model, Shape::kGenerate);
   }
   if (!system.empty())

@@ -230,7 +230,7 @@ Result<TextJob> ParseCompletion(const ApiContext& context, const Model& model, c
   IgnoreOpenAiFields(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
-  TENON_RETURN_IF_ERROR(ConstrainAnswer(context, model, shape, {}, {}, request));
+  TENON_RETURN_IF_ERROR(ConstrainAnswer(context, model, {shape, {}, {}}, request));
   TENON_ASSIGN_OR_RETURN(auto prompts, ReadPrompts(model, *prompt, "prompt"));
   for (auto& tokens : prompts) {
     ServingRequest one = request;

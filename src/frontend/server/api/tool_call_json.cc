@@ -38,9 +38,10 @@ std::optional<ParsedCall> ToCall(const Json& value) {
 bool AddCalls(const Json& value, std::vector<ParsedCall>& calls) {
   if (!value.is_array()) {
     auto call = ToCall(value);
-    if (call.has_value())
-      calls.push_back(*std::move(call));
-    return call.has_value();
+    if (!call.has_value())
+      return false;
+    calls.push_back(*std::move(call));
+    return true;
   }
   for (const Json& element : value) {
     auto call = ToCall(element);
