@@ -124,7 +124,8 @@ void Decode(const BlockQ5_K& block, float* out) {
 void Decode(const BlockQ6_K& block, float* out) {
   const float d = F16ToF32(block.d);
   for (int i = 0; i < kSuperBlock; ++i) {
-    const float group_scale = d * static_cast<float>(block.scales[i / 16]);
+    const int group = i / 16;
+    const float group_scale = d * static_cast<float>(block.scales[group]);
     const int half = i / 128;
     const int part = i / 32 % 4;  // of the half: values 32*part..32*part+31
     const int low = (block.ql[half * 64 + part % 2 * 32 + i % 32] >> (part / 2 * 4)) & 0x0F;

@@ -41,11 +41,12 @@ std::string_view FindName(std::span<const HfName> names, std::string_view hf) {
 // that is not there or the number is `end` or more.
 int64_t TakeIndex(std::string_view& text, int64_t end) {
   int64_t index = -1;
-  const char* last = text.data() + text.size();
-  const auto [rest, code] = std::from_chars(text.data(), last, index);
+  const char* const first = text.data();
+  const char* const last = first + text.size();
+  const auto [rest, code] = std::from_chars(first, last, index);
   if (code != std::errc() || rest == last || *rest != '.' || index < 0 || index >= end)
     return -1;
-  text.remove_prefix(static_cast<size_t>(rest + 1 - text.data()));
+  text.remove_prefix(static_cast<size_t>(rest + 1 - first));
   return index;
 }
 

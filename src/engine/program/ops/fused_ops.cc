@@ -149,6 +149,13 @@ Status Linear(NodeCall& call) {
   const auto* sizes = call.node().Integers("sizes");
   if (sizes == nullptr || sizes->size() != call.output_count())
     return call.Wrong("sizes of the outputs are missing");
+  int64_t left = n;
+  for (const int64_t size : *sizes) {
+    if (size < 0 || size > left)
+      return call.Wrong(
+          fmt::format("outputs of {} columns, more than the {} that are left", size, left));
+    left -= size;
+  }
   std::vector<float> all(static_cast<size_t>(m * n));
   TENON_RETURN_IF_ERROR(Product(call, m, k, n, all.data()));
   RunEpilogue(epilogue, m, n, all.data());

@@ -13,6 +13,11 @@ using Symbols = std::vector<Symbol>;
 // Shapes and index lists; longer tensors are data.
 constexpr size_t kMostElements = 64;
 
+// A count that the file gives, known and from 0 to `most`.
+bool Within(const Symbol& count, int64_t most) {
+  return count.number && *count.number >= 0 && *count.number <= most;
+}
+
 Symbol Number(int64_t value) {
   return {value, {}};
 }
@@ -325,7 +330,7 @@ void Inference::Reshape(const ProgramNode& node) {
   SymbolicValue& out = Out(node);
   if (!target) {
     const auto& list = In(node, 1).shape;
-    if (list && list->size() == 1 && (*list)[0].number && *(*list)[0].number <= 16)
+    if (list && list->size() == 1 && Within((*list)[0], 16))
       out.shape = FreshShape(static_cast<size_t>(*(*list)[0].number));
     return;
   }
@@ -467,8 +472,8 @@ bool Inference::MakerNode(const ProgramNode& node) {
     out.type = value == nullptr ? ElementType::kF32 : value->type;
     out.shape = In(node, 0).elements;
     const auto filler = value == nullptr ? std::nullopt : ConstantIntegers(*value, 1);
-    if (filler && out.shape && out.shape->size() == 1 && (*out.shape)[0].number &&
-        *(*out.shape)[0].number <= static_cast<int64_t>(kMostElements))
+    if (filler && out.shape && out.shape->size() == 1 &&
+        Within((*out.shape)[0], static_cast<int64_t>(kMostElements)))
       out.elements = Symbols(static_cast<size_t>(*(*out.shape)[0].number), Number((*filler)[0]));
     return true;
   }
