@@ -17,4 +17,5 @@ python3 bench/make_workloads.py "$data" "$out"
   --prompts "${PROMPTS:-4}" --answer "${ANSWER:-128}" --rounds "${ROUNDS:-2}" \
   --workload "short generation=$out/short.jsonl" --workload "long-document summary=$out/summary.jsonl" \
   --workload "code completion=$out/code.jsonl" > "$out/speed.jsonl"
-python3 bench/modules_table.py "$out/curve.jsonl" "$out/speed.jsonl" --svg "$out/routing.svg"
+python3 bench/modules_table.py "$out/curve.jsonl" "$out/speed.jsonl" --svg "$out/routing.svg" \
+  --speed-svg "$out/speed.svg"

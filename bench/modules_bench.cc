@@ -29,6 +29,7 @@
 #include "accel/routing/router_file.h"
 #include "accel/routing/routing_module.h"
 #include "engine/exec/batch_builder.h"
+#include "frontend/session/answer_bench.h"
 #include "frontend/session/fingerprint.h"
 #include "frontend/session/generation.h"
 #include "frontend/session/router_fit.h"
@@ -163,114 +164,14 @@ Status Curve(const Flags& flags) {
 
 // ---- speed ----
 
-struct Prompt {
-  std::string workload;
-  std::vector<int32_t> tokens;
-};
-
 // One way to answer: a large model and modules in front of it.
 struct Setting {
   std::string name;
   Model* large = nullptr;
   std::unique_ptr<PlainEngine> plain;
   std::unique_ptr<ModuleChain> chain;
+  std::vector<std::string> modules;
 };
-
-struct Measured {
-  std::vector<double> seconds_per_token;  // of whole answers
-  std::vector<double> first_token_s;
-  std::vector<double> gaps;  // between two tokens
-  int64_t tokens = 0;
-  double agreement = 0.0;  // tokens that are the f16 large model's best
-  double nll = 0.0;        // of the answers, by the f16 large model
-};
-
-// How the answer looks to the reference: tokens that are its best, and its surprise.
-Status Judge(Model& reference, const Prompt& prompt, const std::vector<int32_t>& answer,
-             Measured& out) {
-  TraceWindow window;
-  window.tokens = prompt.tokens;
-  window.first = static_cast<int64_t>(prompt.tokens.size());
-  window.tokens.insert(window.tokens.end(), answer.begin(), answer.end());
-  TENON_ASSIGN_OR_RETURN(
-      const RoutingTrace trace,
-      TraceModels(reference.runner(), reference.runner(), reference.pool(), {&window, 1}, {}));
-  for (const TraceRow& row : trace.rows) {
-    out.agreement += row.large.best == row.truth ? 1.0 : 0.0;
-    out.nll -= row.large_truth_logprob;
-  }
-  return {};
-}
-
-Status RunOne(Setting& setting, const Prompt& prompt, int64_t answer, Model& reference,
-              Measured& out) {
-  setting.large->runner().kv().DropCached();
-  GenerationRequest request;
-  request.prompt = prompt.tokens;
-  request.sampling.temperature = 0.0F;
-  request.max_tokens = answer;
-  request.end_tokens = EndTokens::kIgnore;
-  request.steps = setting.chain.get();
-  std::vector<Clock::time_point> times;
-  const auto start = Clock::now();
-  TENON_ASSIGN_OR_RETURN(const GenerationResult result,
-                         Generate(*setting.large, request, [&](std::string_view) {
-                           times.push_back(Clock::now());
-                           return true;
-                         }));
-  const std::chrono::duration<double> all = Clock::now() - start;
-  out.seconds_per_token.push_back(all.count() / static_cast<double>(result.token_ids.size()));
-  out.first_token_s.push_back(result.first_token_s);
-  for (size_t i = 1; i < times.size(); ++i)
-    out.gaps.push_back(std::chrono::duration<double>(times[i] - times[i - 1]).count());
-  out.tokens += static_cast<int64_t>(result.token_ids.size());
-  return Judge(reference, prompt, result.token_ids, out);
-}
-
-double Quantile(std::vector<double> values, double q) {
-  if (values.empty())
-    return 0.0;
-  std::ranges::sort(values);
-  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
-}
-
-double Mean(const std::vector<double>& values) {
-  double sum = 0.0;
-  for (const double value : values)
-    sum += value;
-  return sum / static_cast<double>(std::max<size_t>(values.size(), 1));
-}
-
-Json GaugesOf(const Setting& setting) {
-  Json json;
-  for (const ModuleReport& report : setting.chain->Report()) {
-    Json& entry = json[report.info.name];
-    entry["proposed"] = report.stats.proposed;
-    entry["accepted"] = report.stats.accepted;
-    entry["integrity_checks"] = report.stats.integrity_checks;
-    entry["integrity_failures"] = report.stats.integrity_failures;
-    for (const Module::Gauge& gauge : report.gauges)
-      entry[gauge.name] = gauge.value;
-  }
-  return json;
-}
-
-void PrintMeasured(const Setting& setting, const std::string& workload, const Measured& m) {
-  const auto tokens = static_cast<double>(m.tokens);
-  const Json json = {{"kind", "speed"},
-                     {"workload", workload},
-                     {"setting", setting.name},
-                     {"tokens", m.tokens},
-                     {"tok_s", 1.0 / Mean(m.seconds_per_token)},
-                     {"first_token_s", Mean(m.first_token_s)},
-                     {"gap_p50_ms", 1e3 * Quantile(m.gaps, 0.5)},
-                     {"gap_p99_ms", 1e3 * Quantile(m.gaps, 0.99)},
-                     {"agreement", m.agreement / tokens},
-                     {"nll", m.nll / tokens},
-                     {"modules", GaugesOf(setting)}};
-  fmt::print("{}\n", json.dump());
-  std::fflush(stdout);
-}
 
 void PrintDecisions(const SupervisedEngine& engine, const std::string& workload) {
   const ManagerReport report = engine.report();
@@ -315,10 +216,11 @@ class Speed {
       Setting& setting = *settings_.front();
       TENON_ASSIGN_OR_RETURN(const auto engine,
                              SupervisedEngine::Create(*setting.chain, rules, ModuleQuotas()));
-      TENON_ASSIGN_OR_RETURN(const auto prompts, ReadPrompts(workload));
-      for (const Prompt& prompt : prompts) {
+      TENON_ASSIGN_OR_RETURN(const BenchWorkload prompts,
+                             ReadWorkload(*large_, workload, flags_.prompts));
+      for (const auto& prompt : prompts.prompts) {
         GenerationRequest request;
-        request.prompt = prompt.tokens;
+        request.prompt = prompt;
         request.sampling.temperature = 0.0F;
         request.max_tokens = flags_.answer;
         request.end_tokens = EndTokens::kIgnore;
@@ -364,6 +266,7 @@ class Speed {
       context.models = &lender;
       TENON_ASSIGN_OR_RETURN(auto made, create(context));
       TENON_RETURN_IF_ERROR(setting->chain->Add(std::move(made)));
+      setting->modules.push_back(module);
     }
     settings_.push_back(std::move(setting));
     return {};
@@ -398,33 +301,17 @@ class Speed {
     return AddRouting("quantization + ", *quantized_);
   }
 
-  Result<std::vector<Prompt>> ReadPrompts(const std::string& argument) {
-    const size_t equals = argument.find('=');
-    if (equals == std::string::npos)
-      return InvalidArgument("expected NAME=FILE", "--workload");
-    const std::string name = argument.substr(0, equals);
-    TENON_ASSIGN_OR_RETURN(const auto documents, ReadDocuments(argument.substr(equals + 1)));
-    std::vector<Prompt> prompts;
-    for (const std::string& document : documents) {
-      if (static_cast<int64_t>(prompts.size()) < flags_.prompts)
-        prompts.push_back({name, large_->tokenizer().Encode(document, SpecialText::kPlain,
-                                                            AddSpecial::kModelDefault)});
-    }
-    return prompts;
-  }
-
   Status RunWorkload(const std::string& argument) {
-    TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts, ReadPrompts(argument));
-    const std::string name = argument.substr(0, argument.find('='));
-    std::vector<Measured> measured(settings_.size());
-    for (int64_t round = 0; round < flags_.rounds; ++round) {
-      for (const Prompt& prompt : prompts) {
-        for (size_t i = 0; i < settings_.size(); ++i)
-          TENON_RETURN_IF_ERROR(RunOne(*settings_[i], prompt, flags_.answer, *large_, measured[i]));
-      }
-    }
-    for (size_t i = 0; i < settings_.size(); ++i)
-      PrintMeasured(*settings_[i], name, measured[i]);
+    TENON_ASSIGN_OR_RETURN(const BenchWorkload workload,
+                           ReadWorkload(*large_, argument, flags_.prompts));
+    std::vector<BenchSetting> settings;
+    for (const auto& s : settings_)
+      settings.push_back({s->name, s->large, s->chain.get(), s->modules});
+    TENON_ASSIGN_OR_RETURN(const auto rates, RunAnswerBench(settings, workload, *large_,
+                                                            {flags_.answer, flags_.rounds}));
+    for (const AnswerRates& r : rates)
+      fmt::print("{}\n", ToJson(r).dump());
+    std::fflush(stdout);
     return {};
   }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tables and pictures from the JSON lines of modules_bench.
 
-    modules_table.py RESULTS.jsonl... [--svg PICTURE.svg]    markdown on standard output
+    modules_table.py RESULTS.jsonl... [--svg CURVES.svg] [--speed-svg BARS.svg]    markdown on standard output
 """
 import argparse
 import json
@@ -85,10 +85,38 @@ def picture(rows):
             + "\n".join(body) + "\n</svg>\n")
 
 
+def bars(rows):
+    """Speed against plain, one group of bars for each workload; the line is plain itself."""
+    groups = {}
+    for r in rows:
+        groups.setdefault(r["workload"], []).append(r)
+    width, left, row = 760, 300, 18
+    most = max(r["tok_s"] / mine[0]["tok_s"] for mine in groups.values() for r in mine)
+    x = lambda ratio: left + ratio / most * (width - left - 70)
+    body, y = [], 10
+    for name, mine in groups.items():
+        y += 22
+        body.append(f'<text x="10" y="{y}" font-weight="bold">{name}</text>')
+        top = y + 6
+        for r in mine:
+            y += row
+            ratio = r["tok_s"] / mine[0]["tok_s"]
+            colour = "#1e8449" if ratio >= 1 else "#c0392b"
+            body.append(f'<text x="{left - 8}" y="{y + 9}" text-anchor="end">{r["setting"]}</text>')
+            body.append(f'<rect x="{left}" y="{y}" width="{x(ratio) - left:.1f}" height="12" fill="{colour}"/>')
+            body.append(f'<text x="{x(ratio) + 5:.1f}" y="{y + 10}">{ratio:.2f}x, agreement {r["agreement"]:.2f}</text>')
+        body.append(f'<line x1="{x(1):.1f}" x2="{x(1):.1f}" y1="{top}" y2="{y + row}" stroke="#555" stroke-dasharray="3 3"/>')
+        y += row
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 60}" height="{y + 16}" '
+            'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>\n'
+            + "\n".join(body) + "\n</svg>\n")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("results", nargs="+", type=Path)
     parser.add_argument("--svg", type=Path)
+    parser.add_argument("--speed-svg", type=Path)
     args = parser.parse_args()
     rows = [json.loads(line) for path in args.results for line in path.read_text().splitlines() if line]
     curves = [r for r in rows if r.get("kind") == "curve"]
@@ -99,6 +127,8 @@ def main():
         print("\n".join(speed_table(speeds)))
     if curves and args.svg:
         args.svg.write_text(picture(curves))
+    if speeds and args.speed_svg:
+        args.speed_svg.write_text(bars(speeds))
 
 
 if __name__ == "__main__":

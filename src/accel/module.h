@@ -109,6 +109,10 @@ class Module {
   // as before and the caller has to detach it.
   virtual Status Resize(int64_t bytes);
 
+  // A request is expected soon: brings what its first step needs into memory and caches, such as by
+  // one step of the module's own model. Between steps; some milliseconds at most.
+  virtual Status Warm() { return {}; }
+
   // What the module counts itself: proposed, accepted, paused, seconds. The chain adds the rest.
   virtual ModuleStats stats() const = 0;
 

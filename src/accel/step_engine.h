@@ -23,6 +23,7 @@
 // more than a few tokens for each sequence. Threading: one thread at a time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -122,6 +123,12 @@ class StepEngine {
   virtual void Forget(SequenceKey key) = 0;
 
   virtual StepCapacity capacity() const = 0;
+
+  // There is nothing to do: a moment for preparations, some milliseconds at most. Returns when it
+  // wants the next such moment if there is no work before.
+  virtual std::chrono::steady_clock::time_point Idle() {
+    return std::chrono::steady_clock::time_point::max();
+  }
 
   // The bit of the module of this name in SequenceTask::modules; kNoModules where there is none.
   virtual ModuleMask MaskOf(std::string_view name) const {

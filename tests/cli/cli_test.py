@@ -9,7 +9,8 @@ import unittest
 
 from tenon_cli import BINARY, SMOLLM, needs_smollm, peak_bytes_of, run, run_json
 
-COMMANDS = ["serve", "gateway", "run", "chat", "pull", "list", "rm", "inspect", "convert", "tokenize", "perplexity", "quantize", "bench", "plan", "modules", "train-router", "doctor"]
+COMMANDS = ["serve", "gateway", "run", "chat", "pull", "list", "rm", "inspect", "convert", "tokenize", "perplexity", "quantize", "bench",
+            "bench-modules", "plan", "modules", "train-router", "doctor"]
 
 
 class UsageTest(unittest.TestCase):
@@ -169,6 +170,22 @@ class ModelTest(unittest.TestCase):
             done = run("inspect", SMOLLM, "--stage", stage)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(text, done.stdout, stage)
+
+    def test_bench_modules(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prompts = os.path.join(folder, "prompts.jsonl")
+            with open(prompts, "w", encoding="utf-8") as file:
+                file.write('{"prompt": "The sea is"}\n{"prompt": "not used"}\n')
+            flags = ["bench", "modules", SMOLLM, "--module", "ngram", "--workload", f"short={prompts}",
+                     "--prompts", "1", "-n", "8", "-r", "1"]
+            rows = [json.loads(line) for line in run(*flags, "--json").stdout.splitlines()]
+            self.assertEqual([(row["workload"], row["setting"], row["tokens"]) for row in rows],
+                             [("short", "plain", 8), ("short", "ngram", 8)])
+            self.assertEqual(rows[0]["agreement"], 1)
+            self.assertIn("| ngram |", run(*flags).stdout)
+            failed = run(*flags[:3], "--workload", f"short={prompts}")
+            self.assertEqual(failed.returncode, 2)
+            self.assertIn("nothing to compare", failed.stderr)
 
     def test_bench_json(self):
         report = run_json("bench", SMOLLM, "-p", "16", "-n", "4", "-np", "2", "-r", "1")

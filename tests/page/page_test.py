@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import json
 import unittest
 from pathlib import Path
 
@@ -284,7 +285,6 @@ class StubTest(PageTest):
         self.assertRegex(label, r"Tokens per second: now [\d.]+, highest [\d.]+")
         points = self.page.run("return document.querySelector('.trace').points.numberOfItems")
         self.assertGreaterEqual(points, 2)
-        self.assertIn("speculation", self.page.find("#modules").text)
         self.page.find("#tab-chat").click()
         scrapes = self.server.scrapes
         self.page.ask("hello")
@@ -292,9 +292,29 @@ class StubTest(PageTest):
         self.assertLessEqual(self.server.scrapes, scrapes + 1, "polled while hidden")
 
 
+    def test_modules_and_their_switches(self):
+        self.page.find("#tab-metrics").click()
+        self.page.wait(lambda: self.page.all("#module-rows tr"), "no modules")
+        cells = self.page.run("return [...document.querySelector('#module-rows tr').cells].map(n => n.textContent)")
+        self.assertEqual(cells, ["ngram", "on", "21%", "150 of 200 (75%)", "0 of 400", "12 MB", "Switch off"])
+        self.assertEqual([n.text for n in self.page.all("#decisions li")],
+                         ["ngram disabled (min_latency_saving): saves <b>2%</b>, below 15%, 5 s ago"])
+        button = self.page.find("#module-rows button")
+        self.assertEqual(button.get_attribute("aria-label"), "Switch ngram off")
+        button.send_keys(Keys.ENTER)
+        self.page.wait(lambda: button.text == "Switch on", "not switched")
+        self.assertEqual(self.server.requests[-1], {"module": "ngram", "state": "off"})
+        self.assertEqual(self.page.focused(), button, "the focus is lost")
+        scrapes = self.server.scrapes
+        self.page.wait(lambda: self.server.scrapes > scrapes + 1, "not polled")
+        self.assertEqual(self.page.focused(), button, "the focus is lost by a refresh")
+        self.assertEqual(self.page.run("return document.querySelector('#module-rows td').textContent"), "off")
+
+
 @unittest.skipUnless(has_model(), f"the model {MODEL} is not in the store")
 class ServeTest(PageTest, ServerTest):
-    """The page as `tenon serve` has it, with a model."""
+    """The page as `tenon serve` has it, with a model and a module."""
+    flags = ("--module", "ngram")
 
     def setUp(self):
         self.open(self.server.url)
@@ -348,6 +368,17 @@ class ServeTest(PageTest, ServerTest):
         for title in ("Generated tokens per second", "Time to first token", "KV cache in use", "Running / waiting"):
             self.assertIn(title, text)
         self.assertNotIn("NaN", text)
+
+    def test_a_module_of_a_real_server_is_switched(self):
+        def state():
+            return json.loads(self.server.call("/v1/modules")[2])["modules"][0]["state"]
+
+        self.page.find("#tab-metrics").click()
+        self.page.wait(lambda: self.page.all("#module-rows button"), "no modules")
+        for wanted in ("off", "active"):
+            self.page.find("#module-rows button").click()
+            self.page.wait(lambda: state() == wanted, f"not {wanted}")
+        self.assertEqual(self.page.errors(), [])
 
 
 if __name__ == "__main__":

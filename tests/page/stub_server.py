@@ -24,8 +24,18 @@ tenon_time_to_first_token_seconds_count {firsts}
 tenon_kv_use_ratio 0.25
 tenon_sequences_running 3
 tenon_requests_waiting 2
-tenon_module_seconds_total{{module="speculation"}} 1.5
+tenon_module_seconds_total{{module="ngram"}} 1.5
 """
+
+
+def modules(state):
+    """What /v1/modules says of one module in this state."""
+    return {"modules": [{"name": "ngram", "stage": "speculation", "state": state, "latency_saving": 0.21,
+                         "integrity": {"checks": 400, "failures": 0}, "memory_bytes": 12_000_000, "withdrawals": 1,
+                         "stats": {"proposed": 200, "accepted": 150}, "gauges": {}}],
+            "monitoring": {}, "p99_inter_token_s": 0.02, "decisions_total": 1,
+            "decisions": [{"seconds_ago": 5.0, "module": "ngram", "action": "disabled", "rule": "min_latency_saving",
+                           "measured": 0.02, "limit": 0.15, "reason": "saves <b>2%</b>, below 15%"}]}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -62,6 +72,8 @@ class Handler(BaseHTTPRequestHandler):
             self.reply_json(200, {"data": [{"id": "stub-a"}, {"id": "stub-b"}]})
         elif self.path == "/props":
             self.reply_json(200, {"default_generation_settings": {"params": {"temperature": 0.8, "top_k": 40}}})
+        elif self.path == "/v1/modules":
+            self.reply_json(200, modules(self.server.owner.module_state))
         elif self.path == "/metrics":
             owner = self.server.owner
             owner.scrapes += 1
@@ -73,7 +85,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.owner.requests.append(body)
-        if self.allowed():
+        if self.path == "/v1/modules":
+            self.server.owner.module_state = "active" if body["state"] == "on" else "off"
+            self.reply_json(200, modules(self.server.owner.module_state))
+        elif self.allowed():
             # Questions that failed come along with the next.
             self.server.owner.answer(self, body["messages"][-1]["content"].split("\n\n")[-1])
 
@@ -82,6 +97,7 @@ class StubServer:
     def __init__(self):
         self.key = None
         self.scrapes = 0
+        self.module_state = "active"
         self.requests = []
         self.cut = threading.Event()  # set when a client left a stream
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -12,7 +12,9 @@
 #include "accel/manager/memory_quota.h"
 #include "accel/manager/monitoring_rules.h"
 #include "accel/manager/need_predictor.h"
+#include "accel/manager/preloader.h"
 #include "accel/manager/shadow_schedule.h"
+#include "accel/manager/switch_meter.h"
 #include "accel/manager/tail_meter.h"
 
 namespace tenon {
@@ -229,6 +231,43 @@ TEST(NeedPredictorTest, WarmsWhatIsNeededSoon) {
   EXPECT_EQ(ModulesToWarm(predictor, {}, active, {}, At(990)), ModuleBits::Only(0));
   EXPECT_EQ(ModulesToWarm(predictor, {}, active, ModuleBits::Only(0), At(990)), ModuleBits());
   EXPECT_EQ(ModulesToWarm(predictor, {}, active, {}, At(910)), ModuleBits());  // not so soon
+}
+
+TEST(SwitchMeter, ComparesTheFirstStepAfterAChangeWithTheNextOne) {
+  SwitchMeter meter;
+  const ModuleBits with = ModuleBits::Only(0);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(meter.overhead_s().has_value());
+    meter.Observe({}, {2, 2, 0.010});
+    meter.Observe(with, {2, 2, 0.013});
+    meter.Observe(with, {2, 2, 0.011});
+    meter.Observe(with, {0, 0, 0.500});  // a prefill: what follows is no comparison
+  }
+  EXPECT_EQ(meter.switches(), 5U);
+  EXPECT_NEAR(*meter.overhead_s(), 0.002, 1e-12);
+  // Another number of sequences says nothing.
+  meter.Observe({}, {2, 2, 0.010});
+  meter.Observe(with, {2, 2, 0.090});
+  meter.Observe(with, {1, 1, 0.010});
+  EXPECT_EQ(meter.switches(), 5U);
+}
+
+TEST(Preloader, LooksAgainShortlyBeforeTheNextRequest) {
+  Preloader preloader;
+  const auto at = [](int64_t s) { return Preloader::Time(std::chrono::seconds(s)); };
+  const ModuleBits active = ModuleBits::Only(0);
+  EXPECT_EQ(preloader.NextLook(at(1)), Preloader::Time::max()) << "no history";
+  for (int64_t s : {100, 120, 140}) {
+    preloader.Needed(preloader.Arrived(50, at(s)), active, active);
+    preloader.Used(active, at(s + 1));
+  }
+  EXPECT_EQ(preloader.Due(active, at(142)), ModuleBits()) << "in use a second ago";
+  EXPECT_EQ(preloader.NextLook(at(142)), at(160) - Preloader::kLead);
+  EXPECT_EQ(preloader.Due(active, at(150)), ModuleBits()) << "too early";
+  EXPECT_EQ(preloader.Due(active, at(160) - Preloader::kLead), active);
+  preloader.Used(active, at(160) - Preloader::kLead);
+  EXPECT_EQ(preloader.Due(active, at(161)), ModuleBits());
+  EXPECT_EQ(preloader.NextLook(at(161)), Preloader::Time::max()) << "it is overdue";
 }
 
 }  // namespace

@@ -79,6 +79,9 @@ class FaultyModule : public Module, public StepEngine, public PreAdapter {
   Fault fault = Fault::kNone;  // in every third step
   int64_t bytes = 100;
   int64_t asked_to_shrink = 0;
+  int64_t warmed = 0;
+  double change_seconds = 0.0;  // extra, in the first step that it takes part in again
+  Participation answer = Participation::kJoin;
 
   ModuleInfo info() const override { return {name_, stage_, bytes, std::min<int64_t>(bytes, 50)}; }
   PreAdapter& pre_adapter() override { return *this; }
@@ -94,12 +97,18 @@ class FaultyModule : public Module, public StepEngine, public PreAdapter {
     return Unsupported("will not");
   }
   ModuleStats stats() const override { return {}; }
-  Result<Participation> Adapt(const RequestView&) override { return Participation::kJoin; }
+  Status Warm() override {
+    ++warmed;
+    return {};
+  }
+  Result<Participation> Adapt(const RequestView&) override { return answer; }
 
   Status Advance(std::span<SequenceTask> tasks) override {
     TENON_RETURN_IF_ERROR(next_->Advance(tasks));
     const bool is_on =
         std::ranges::any_of(tasks, [&](const auto& task) { return (task.modules & bit_) != 0; });
+    if (is_on != std::exchange(was_on_, is_on) && is_on)
+      world_.Pass(change_seconds);
     if (!is_on)
       return {};
     world_.Pass(-0.010 * saves);
@@ -131,6 +140,7 @@ class FaultyModule : public Module, public StepEngine, public PreAdapter {
   StepEngine* next_ = nullptr;
   ModuleMask bit_ = 0;
   int64_t steps_ = 0;
+  bool was_on_ = false;
 };
 
 struct Request {
@@ -326,6 +336,45 @@ TEST_F(SupervisedTest, SwitchesWithoutDroppingARequest) {
   ASSERT_TRUE(engine_->ChainChanged().ok());
   Run(200);
   EXPECT_EQ(engine_->report().modules.size(), 2U);
+}
+
+TEST_F(SupervisedTest, TellsWhatAChangeOfModulesCosts) {
+  FaultyModule& module = AddModule("routing", ModuleStage::kRouting, 0.5);
+  Start();
+  EXPECT_FALSE(engine_->report().switch_overhead_s.has_value());
+  module.change_seconds = 0.004;
+  Run(1500);
+  const ManagerReport report = engine_->report();
+  EXPECT_GE(report.switches, 5U);
+  // Half of the changes, those to steps without it, cost nothing.
+  ASSERT_TRUE(report.switch_overhead_s.has_value());
+  EXPECT_TRUE(*report.switch_overhead_s < 1e-9 || *report.switch_overhead_s > 0.0039);
+  EXPECT_LT(*report.switch_overhead_s, 0.0041);
+}
+
+TEST_F(SupervisedTest, WarmsWhatTheNextRequestIsLikelyToNeed) {
+  FaultyModule& wanted = AddModule("wanted", ModuleStage::kRouting, 0.5);
+  FaultyModule& declined = AddModule("declined", ModuleStage::kSpeculation, 0.4);
+  declined.answer = Participation::kPass;
+  Start();
+  // Three requests of 37 steps every 20 s or so.
+  for (int i = 0; i < 4; ++i) {
+    Run(37);
+    ASSERT_TRUE(requests_.empty());
+    EXPECT_EQ(engine_->Idle() > world_.now, true);
+    world_.Pass(20.0);
+  }
+  EXPECT_EQ(wanted.warmed, 0) << "it was in use a moment ago";
+  const Time look = engine_->Idle();
+  EXPECT_EQ(wanted.warmed, 1);
+  EXPECT_EQ(declined.warmed, 0) << "requests never need it";
+  EXPECT_EQ(engine_->report().warmed, 1U);
+  EXPECT_EQ(look, Time::max()) << "the next request is overdue: nothing to wait for";
+  engine_->Idle();
+  EXPECT_EQ(wanted.warmed, 1) << "warm already";
+  world_.Pass(10.0);
+  engine_->Idle();
+  EXPECT_EQ(wanted.warmed, 2) << "cold again";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "accel/module_options.h"
 #include "accel/plain_engine.h"
 #include "accel/sequence_integrity.h"
+#include "accel/warm_model.h"
 
 namespace tenon {
 namespace {
@@ -84,6 +85,7 @@ class AdaptiveModule : public Module, private PreAdapter {
     return engine_;
   }
   void Detach() override {}
+  Status Warm() override { return WarmModel(variant_->runner()); }
   ModuleStats stats() const override { return engine_.stats(); }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "accel/warm_model.h"
+
 namespace tenon {
 
 DraftModelSource::State& DraftModelSource::StateOf(const SequenceTask& task) {
@@ -103,6 +105,10 @@ Status DraftModelSource::Propose(std::span<const GuessRequest> requests) {
   for (std::erase_if(drafts, is_done); !drafts.empty(); std::erase_if(drafts, is_done))
     TENON_RETURN_IF_ERROR(Step(drafts));
   return {};
+}
+
+Status DraftModelSource::Warm() {
+  return WarmModel(model_->runner());
 }
 
 }  // namespace tenon

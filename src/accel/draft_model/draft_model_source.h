@@ -30,6 +30,7 @@ class DraftModelSource : public GuessSource {
   Status Propose(std::span<const GuessRequest> requests) override;
   void Forget(SequenceKey key) override { states_.erase(key); }
   void ForgetAll() override { states_.clear(); }
+  Status Warm() override;
   int64_t bytes() const override { return model_->bytes(); }
 
  private:

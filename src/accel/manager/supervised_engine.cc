@@ -85,13 +85,22 @@ ModuleMask SupervisedEngine::MaskOf(ModuleBits modules) const {
   return mask;
 }
 
+ModuleBits SupervisedEngine::BitsOf(ModuleMask mask) const {
+  ModuleBits bits;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if ((mask & chain_.MaskOf(names_[i])) != kNoModules)
+      bits = bits.With(i);
+  }
+  return bits;
+}
+
 PendingWork SupervisedEngine::Pending(SequenceTask& task) {
   task.modules &= mask_;
   return chain_.Pending(task);
 }
 
 void SupervisedEngine::Forget(SequenceKey key) {
-  last_token_.erase(key);
+  seen_.erase(key);
   chain_.Forget(key);
 }
 
@@ -99,6 +108,8 @@ Status SupervisedEngine::Advance(std::span<SequenceTask> tasks) {
   for (SequenceTask& task : tasks)
     task.modules &= mask_;
   const Supervisor::Time start = clock_();
+  for (const SequenceTask& task : tasks)
+    SeenOf(task, start);
   TENON_RETURN_IF_ERROR(chain_.Advance(tasks));
   const Supervisor::Time now = clock_();
   if (names_.empty())
@@ -127,17 +138,47 @@ void SupervisedEngine::Observe(std::span<const SequenceTask> tasks, double secon
     cost.tokens += static_cast<int64_t>(task.decided.size());
     if (task.decided.empty())
       continue;
-    const auto [place, is_first] = last_token_.try_emplace(task.key, now);
-    if (!is_first) {
-      const std::chrono::duration<double> since = now - std::exchange(place->second, now);
+    Seen& seen = SeenOf(task, now);
+    if (!std::exchange(seen.was_offered, true))
+      preloader_.Needed(seen.kind, step_.modules, BitsOf(task.modules));
+    const auto before = std::exchange(seen.token, now);
+    if (before.has_value()) {
+      const std::chrono::duration<double> since = now - *before;
       latencies_.push_back(since.count() / static_cast<double>(task.decided.size()));
     }
   }
+  preloader_.Used(step_.modules, now);
   if (is_prefill) {
     cost.sequences = 0;  // not measured
     latencies_.clear();
   }
+  switch_meter_.Observe(step_.modules, cost);
   supervisor_.ObserveStep(step_, cost, latencies_);
+}
+
+SupervisedEngine::Seen& SupervisedEngine::SeenOf(const SequenceTask& task, Supervisor::Time now) {
+  const auto [place, is_new] = seen_.try_emplace(task.key);
+  if (is_new)
+    place->second.kind = preloader_.Arrived(task.prompt_tokens, now);
+  return place->second;
+}
+
+std::chrono::steady_clock::time_point SupervisedEngine::Idle() {
+  const Supervisor::Time now = clock_();
+  const ModuleBits due = preloader_.Due(supervisor_.active(), now);
+  for (size_t i = 0; i < names_.size(); ++i) {
+    Module* const module = due.Has(i) ? chain_.Find(names_[i]) : nullptr;
+    if (module == nullptr)
+      continue;
+    const Status status = module->Warm();
+    if (!status.ok())
+      Log(LogLevel::kWarning, "module {} was not warmed: {}", names_[i], status.error().ToString());
+    ++warmed_;
+  }
+  preloader_.Used(due, now);
+  if (due != ModuleBits())
+    Publish();
+  return preloader_.NextLook(now);
 }
 
 void SupervisedEngine::ObserveModules(Supervisor::Time now) {
@@ -210,6 +251,9 @@ void SupervisedEngine::Publish() {
   report.decisions_made = decisions_made_;
   report.rules = supervisor_.rules();
   report.p99_s = supervisor_.p99_s();
+  report.switch_overhead_s = switch_meter_.overhead_s();
+  report.switches = switch_meter_.switches();
+  report.warmed = warmed_;
   const std::lock_guard lock(mutex_);
   published_ = std::move(report);
 }

@@ -19,7 +19,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "accel/manager/preloader.h"
 #include "accel/manager/supervisor.h"
+#include "accel/manager/switch_meter.h"
 #include "accel/module_chain.h"
 #include "accel/step_engine.h"
 
@@ -36,6 +38,9 @@ struct ManagerReport {
   uint64_t decisions_made = 0;      // since the start
   MonitoringRules rules;
   double p99_s = 0.0;  // of the time between two tokens, last full window of the active set
+  std::optional<double> switch_overhead_s;  // of a change of modules, median of the last ones
+  uint64_t switches = 0;                    // that were measured
+  uint64_t warmed = 0;                      // modules warmed ahead of a request
 };
 
 // Shares of the module memory by module name, as `module_memory_quota` has them. A module without a
@@ -59,6 +64,8 @@ class SupervisedEngine : public StepEngine {
   void Forget(SequenceKey key) override;
   StepCapacity capacity() const override { return chain_.capacity(); }
   ModuleMask MaskOf(std::string_view name) const override { return chain_.MaskOf(name); }
+  // Predictive preloading: warms the modules that the next request is likely to need.
+  std::chrono::steady_clock::time_point Idle() override;
 
   Status Set(std::string_view module, Supervisor::Switch to);
   Status SetRules(const MonitoringRules& rules);
@@ -78,7 +85,15 @@ class SupervisedEngine : public StepEngine {
   static Result<Supervisor> MakeSupervisor(const ModuleChain& chain, const MonitoringRules& rules,
                                            const ModuleQuotas& quotas, Supervisor::Time now);
   ModuleMask MaskOf(ModuleBits modules) const;
+  ModuleBits BitsOf(ModuleMask mask) const;
   void Begin();
+  // A request of which a step has been seen.
+  struct Seen {
+    size_t kind = 0;
+    bool was_offered = false;               // to the modules, at its first token
+    std::optional<Supervisor::Time> token;  // when its last one came
+  };
+  Seen& SeenOf(const SequenceTask& task, Supervisor::Time now);
   void Observe(std::span<const SequenceTask> tasks, double seconds, Supervisor::Time now);
   void ObserveModules(Supervisor::Time now);
   void Apply(std::vector<Decision> decisions);
@@ -96,7 +111,10 @@ class SupervisedEngine : public StepEngine {
   std::vector<Counted> counted_;  // what the supervisor was told
   ShadowSchedule::Step step_;     // the next one
   ModuleMask mask_ = kNoModules;  // of its modules
-  std::unordered_map<SequenceKey, Supervisor::Time> last_token_;
+  std::unordered_map<SequenceKey, Seen> seen_;
+  Preloader preloader_;
+  SwitchMeter switch_meter_;
+  uint64_t warmed_ = 0;
   std::vector<double> latencies_;
   uint64_t steps_ = 0;
   std::deque<Decision> log_;

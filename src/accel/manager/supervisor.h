@@ -1,12 +1,10 @@
 // Supervisor: decides which modules take part in each step, and withdraws those that save too
 // little, compute wrong, make the tail rise or take too much memory; tries them again later.
 //
-//   min_latency_saving      saving of the last pairs below the limit, twice in a row  -> disabled
-//   max_integrity_failures  share of failed checks above the limit                    -> one module
-//   left p99_rollback            P99 of a full window above the baseline of this set       ->
-//   rolled back module_memory_quota     needs more than its share -> refused; uses more -> told to
-//   shrink, then
-//                           disabled
+//   min_latency_saving      the last pairs save less than the limit, twice in a row -> disabled
+//   max_integrity_failures  share of failed checks above the limit -> one module left
+//   p99_rollback            P99 of a full window above this set's baseline -> rolled back
+//   module_memory_quota     needs more than its share -> refused; grows -> shrinks or is disabled
 //
 // Against flapping: every withdrawal doubles the wait before the next trial, a trial is a few
 // bursts and not the whole traffic, and the saving that brings a module back lies above the one

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "accel/routing/router_file.h"
+#include "accel/warm_model.h"
 #include "hal/kernel_registry.h"
 
 namespace tenon {
@@ -85,6 +86,10 @@ StepEngine& RoutingModule::Attach(StepEngine& next, ModuleMask bit) {
 
 void RoutingModule::Detach() {
   engine_->Clear();
+}
+
+Status RoutingModule::Warm() {
+  return WarmModel(small_->runner());
 }
 
 Result<Participation> RoutingModule::Adapt(const RequestView& request) {

@@ -28,6 +28,7 @@ class RoutingModule : public Module, public PreAdapter, public PostAggregator {
   PostAggregator& post_aggregator() override { return *this; }
   StepEngine& Attach(StepEngine& next, ModuleMask bit) override;
   void Detach() override;
+  Status Warm() override;
   ModuleStats stats() const override;
   std::vector<Gauge> gauges() const override;
 

@@ -30,6 +30,8 @@ class GuessSource {
   }
   virtual void Forget(SequenceKey key) = 0;
   virtual void ForgetAll() = 0;
+  // As Module::Warm.
+  virtual Status Warm() { return {}; }
   // Memory that it holds.
   virtual int64_t bytes() const { return 0; }
 };

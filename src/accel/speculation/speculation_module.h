@@ -38,6 +38,7 @@ class SpeculationModule : public Module, private PreAdapter {
   PostAggregator& post_aggregator() override { return aggregator_; }
   StepEngine& Attach(StepEngine& next, ModuleMask bit) override;
   void Detach() override { engine_.ForgetAll(); }
+  Status Warm() override { return source_->Warm(); }
   ModuleStats stats() const override { return engine_.stats(); }
   std::vector<Gauge> gauges() const override;
 

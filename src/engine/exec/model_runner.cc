@@ -142,6 +142,11 @@ Status ModelRunner::Load(ThreadPool& pool, int64_t available_bytes) {
   return ReserveMemory();
 }
 
+void ModelRunner::UsePool(ThreadPool& pool) {
+  TENON_CHECK(pool_ != nullptr && pool_->threads() == pool.threads());
+  pool_ = &pool;
+}
+
 Status ModelRunner::ReserveMemory() {
   if (options_.shared_kv == nullptr) {
     TENON_ASSIGN_OR_RETURN(kv_, KvPool::Create(kv_config_));

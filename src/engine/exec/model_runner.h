@@ -71,6 +71,9 @@ class ModelRunner {
   // unknown) is too little.
   Status Load(ThreadPool& pool, int64_t available_bytes);
 
+  // Steps from now on use these threads. REQUIRES: loaded, with a pool of as many threads.
+  void UsePool(ThreadPool& pool);
+
   // Runs the batch and writes its keys and values into the pool's blocks. The logits [R, vocab] are
   // valid until the next step. Fails, naming the field, when the batch is larger than the plan's
   // limits, or an index in it points outside; then no cache block was changed.

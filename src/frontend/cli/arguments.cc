@@ -32,6 +32,11 @@ std::vector<std::string> NormalizeArguments(int argc, const char* const* argv) {
     }
     arguments.push_back(std::move(argument));
   }
+  // `bench modules` is a command of its own; a file of that name is ./modules.
+  if (arguments.size() >= 2 && arguments[0] == "bench" && arguments[1] == "modules") {
+    arguments.erase(arguments.begin());
+    arguments.front() = "bench-modules";
+  }
   return arguments;
 }
 

@@ -17,6 +17,8 @@ constexpr Command kCommands[] = {
     {"perplexity", "Measure a model's quality on a text", DefinePerplexity},
     {"quantize", "Make a smaller model with weights of fewer bits", DefineQuantize},
     {"bench", "Measure a model's speed", DefineBench},
+    {"bench-modules", "Measure acceleration modules, also spelled `bench modules`",
+     DefineBenchModules},
     {"plan", "Predict the memory that a model will need", DefinePlan},
     {"modules", "Show and switch the acceleration modules of a server", DefineModules},
     {"train-router", "Fit the router between a small and a large model", DefineTrainRouter},

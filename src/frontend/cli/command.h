@@ -39,6 +39,7 @@ CommandBody DefineTokenize(CLI::App& app);
 CommandBody DefinePerplexity(CLI::App& app);
 CommandBody DefineQuantize(CLI::App& app);
 CommandBody DefineBench(CLI::App& app);
+CommandBody DefineBenchModules(CLI::App& app);
 CommandBody DefinePlan(CLI::App& app);
 CommandBody DefineDoctor(CLI::App& app);
 CommandBody DefineTrainRouter(CLI::App& app);

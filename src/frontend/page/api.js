@@ -57,6 +57,21 @@ export async function loadMetrics() {
   return (await request("/metrics")).text();
 }
 
+// The report of the module manager; fails when the server runs without modules.
+export async function loadModules() {
+  return (await request("/v1/modules")).json();
+}
+
+// `state` is on or off. Gives the report after the change.
+export async function switchModule(module, state) {
+  const response = await request("/v1/modules", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ module, state }),
+  });
+  return response.json();
+}
+
 // The data of each server-sent event. Source of the format: WHATWG HTML, section 9.2.
 async function* eventsOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,7 +1,8 @@
 // The metrics view: scrapes /metrics while it is shown.
 import { loadMetrics } from "./api.js";
 import { Chart } from "./chart.js";
-import { moduleSamples, parseMetrics, readings } from "./prometheus_text.js";
+import { ModulesPanel } from "./modules.js";
+import { parseMetrics, readings } from "./prometheus_text.js";
 
 const kInterval = 2000;  // ms
 
@@ -21,6 +22,7 @@ const charts = {
 export class MetricsView {
   #timer = 0;
   #before = null;
+  #modules = new ModulesPanel();
 
   constructor() {
     document.getElementById("charts").append(...Object.values(charts).map(chart => chart.node));
@@ -45,6 +47,7 @@ export class MetricsView {
       const samples = parseMetrics(await loadMetrics());
       this.#setState("Every 2 seconds, the last 3 minutes.");
       this.#show(samples, performance.now());
+      await this.#modules.refresh(samples);
     } catch (error) {
       this.#before = null;
       this.#setState(`${error.message} Trying again every 2 seconds.`);
@@ -65,16 +68,5 @@ export class MetricsView {
     charts.firstToken.add(now.firstTokenMs);
     charts.kv.add(now.kvPercent);
     charts.requests.add(now.running, now.waiting);
-    this.#showModules(moduleSamples(samples));
-  }
-
-  #showModules(samples) {
-    document.getElementById("modules").hidden = samples.length === 0;
-    document.getElementById("module-rows").replaceChildren(...samples.map(sample => {
-      const row = document.createElement("tr");
-      for (const text of [sample.name, sample.labels.module, String(sample.value)])
-        row.insertCell().textContent = text;
-      return row;
-    }));
   }
 }

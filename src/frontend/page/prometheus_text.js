@@ -37,6 +37,3 @@ export function readings(before, after, seconds) {
     waiting: valueOf(after, "tenon_requests_waiting"),
   };
 }
-
-// Samples that belong to a module of the model.
-export const moduleSamples = samples => samples.filter(sample => "module" in sample.labels);

@@ -47,6 +47,8 @@ class EngineCore {
   // One round: deadlines, entry, one step, its events. Returns when the next one is due:
   // SchedTime::min() for at once, SchedTime::max() when there is nothing to wait for.
   SchedTime RunOnce();
+  // Nothing runs and nothing waits: returns when to come again if nothing arrives before.
+  SchedTime Idle() { return steps_.Idle(); }
 
   Result<SlotResult> RunSlotOrder(const SlotOrder& order) {
     return slots_.Run(order, runner_.kv());

@@ -49,9 +49,12 @@ Status ModuleControl::SetMonitoring(const nlohmann::json& monitoring, const Moni
 Status ModuleControl::Reconfigure(std::string_view module, nlohmann::json options) {
   if (!rebuild_)
     return Unsupported("the options of modules can't be changed here", std::string(module));
-  return OnEngine([this, name = std::string(module), options = std::move(options)]() -> Status {
-    TENON_ASSIGN_OR_RETURN(std::unique_ptr<Module> made, rebuild_(name, options));
-    TENON_RETURN_IF_ERROR(chain_.Replace(std::move(made)));
+  const std::lock_guard lock(rebuilding_);
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Module> made, rebuild_(module, std::move(options)));
+  // Shared only because an action has to be copyable.
+  auto holder = std::make_shared<std::unique_ptr<Module>>(std::move(made));
+  return OnEngine([this, holder]() -> Status {
+    TENON_RETURN_IF_ERROR(chain_.Replace(std::move(*holder)));
     return supervised_.ChainChanged();
   });
 }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -20,7 +21,7 @@ namespace tenon {
 
 class ModuleControl {
  public:
-  // Makes a module anew from options; on the engine's thread, whose threads load what it needs.
+  // Makes a module anew from options; on the caller's thread, while the engine goes on.
   using Rebuild =
       std::function<Result<std::unique_ptr<Module>>(std::string_view name, nlohmann::json options)>;
 
@@ -34,8 +35,9 @@ class ModuleControl {
   // `monitoring` has some of the names of the configuration's block, the others are those of
   // `over`.
   Status SetMonitoring(const nlohmann::json& monitoring, const MonitoringRules& over);
-  // Replaces the module by one with these options, keeping the old one when that fails. Requests
-  // stand still while it loads what it needs, then go on; what it knew of them begins anew.
+  // Replaces the module by one with these options, keeping the old one when that fails. Requests go
+  // on while it loads what it needs; both are in memory for a moment. What the old one knew of the
+  // requests begins anew.
   Status Reconfigure(std::string_view module, nlohmann::json options);
 
   // A step that takes longer than this is the server's trouble, not the caller's to wait for.
@@ -48,6 +50,7 @@ class ModuleControl {
   ModuleChain& chain_;
   SupervisedEngine& supervised_;
   Rebuild rebuild_;
+  std::mutex rebuilding_;  // one at a time
 };
 
 // The `monitoring` block over `rules`: max_acceptance_rate, min_latency_saving,

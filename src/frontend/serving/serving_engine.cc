@@ -160,6 +160,8 @@ void ThreadedEngine::Run() {
       mail.cancel_all = true;
     Deliver(mail);
     until = core_.RunOnce();
+    if (until == SchedTime::max())
+      until = core_.Idle();
     Publish();
   }
   core_.EndAll(Stopped());

@@ -93,8 +93,13 @@ Status Model::Load(const LoadOptions& options) {
   shared_pool_ = options.shared_pool;
   if (shared_pool_ == nullptr) {
     TENON_ASSIGN_OR_RETURN(pool_, ThreadPool::Create(options.threads));
+    return runner_->Load(*pool_, AvailableMemoryBytes());
   }
-  return runner_->Load(pool(), AvailableMemoryBytes());
+  // The other model may be at work: this one is loaded by threads of its own.
+  TENON_ASSIGN_OR_RETURN(const auto loading, ThreadPool::Create(shared_pool_->threads()));
+  TENON_RETURN_IF_ERROR(runner_->Load(*loading, AvailableMemoryBytes()));
+  runner_->UsePool(*shared_pool_);
+  return {};
 }
 
 Result<std::string> Model::RenderChat(const nlohmann::ordered_json& messages,

@@ -43,8 +43,8 @@ struct LoadOptions {
   OptimizeLevel level = OptimizeLevel::kO3;
   std::vector<std::string> disabled_passes;
   WeightRounding weight_rounding = WeightRounding::kNone;
-  // For a model beside another one: that one's threads, and its KV cache (RunnerOptions). Null: its
-  // own. Both outlive the model.
+  // For a model beside another one: that one's threads, for steps but not for loading, so that it
+  // may be at work meanwhile; and its KV cache (RunnerOptions). Null: its own. Both outlive it.
   ThreadPool* shared_pool = nullptr;
   KvPool* shared_kv = nullptr;
   std::string kernel_set;  // empty: TENON_CPU, or the best of this machine

@@ -63,6 +63,10 @@ Json ReportJson(const ManagerReport& report) {
       {"return_margin", rules.return_margin},
       {"cool_down_s", std::chrono::duration<double>(rules.first_cool_down).count()}};
   json["p99_inter_token_s"] = report.p99_s;
+  json["switch_overhead_s"] =
+      report.switch_overhead_s.has_value() ? Json(*report.switch_overhead_s) : Json(nullptr);
+  json["switches_measured"] = report.switches;
+  json["modules_warmed"] = report.warmed;
   json["decisions"] = Json::array();
   for (const Decision& decision : report.decisions)
     json["decisions"].push_back(DecisionJson(decision));

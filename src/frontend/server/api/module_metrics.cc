@@ -93,6 +93,15 @@ std::vector<MetricFamily> ModuleFamilies(const ManagerReport& report) {
                              &ModuleStats::integrity_checks));
   families.push_back(counter("tenon_module_integrity_failures_total",
                              "Integrity checks that failed.", &ModuleStats::integrity_failures));
+  const auto single = [](const char* name, const char* help, MetricType type, double value) {
+    return MetricFamily{name, help, type, {MakeMetric(type, value, {})}};
+  };
+  families.push_back(single("tenon_module_switch_overhead_seconds",
+                            "Cost of a change of modules, median of the last ones; 0: not known.",
+                            MetricType::Gauge, report.switch_overhead_s.value_or(0.0)));
+  families.push_back(single("tenon_modules_warmed_total",
+                            "Modules warmed ahead of a request that was expected.",
+                            MetricType::Counter, static_cast<double>(report.warmed)));
   families.push_back(DecisionFamily(report));
   families.push_back(GaugeFamily(report));
   return families;
