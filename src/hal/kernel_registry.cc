@@ -43,6 +43,7 @@ void FillFrom(const KernelSet& fallback, KernelSet& set) {
     FillIfNull(set.attention[i], fallback.attention[i]);
   }
   FillIfNull(set.quantize_row, fallback.quantize_row);
+  FillIfNull(set.quantize_row_per_token, fallback.quantize_row_per_token);
   FillIfNull(set.rms_norm, fallback.rms_norm);
   FillIfNull(set.add, fallback.add);
   FillIfNull(set.mul, fallback.mul);

@@ -103,8 +103,15 @@ struct GemmArgs {
 };
 using GemmFn = void (*)(const GemmArgs& args);
 
+// The least range that one scale for a whole row covers (quant/activation_round.h).
+inline constexpr float kLeastTokenRange = 1e-5f;
+
 // x [k] floats to one kActI8 row.
 using QuantizeRowFn = void (*)(const float* x, int64_t k, std::byte* out);
+// The same with one scale for the whole row, repeated in every group (quant/activation_round.h):
+//   r = max(max|x|, 1e-5), a NaN counting as the largest; scale = r / 127
+//   q = round-to-nearest-even of x * (127 / r), within -127..127
+// With weights that repeat one scale in every block this is W8A8, with smaller groups W4A8.
 
 // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]; one group of n values. out may be x.
 // The squares are added by fma in 16 lanes (i mod 16); then the upper half of the lanes is added to
@@ -185,7 +192,8 @@ using AttentionFn = void (*)(const AttentionArgs& args);
 struct KernelSet {
   const char* name;
   GemmFn gemm[kPackedKindCount];
-  QuantizeRowFn quantize_row;
+  QuantizeRowFn quantize_row;            // a scale for each group of 16
+  QuantizeRowFn quantize_row_per_token;  // one scale for the row
   RmsNormFn rms_norm;
   BinaryFn add;
   BinaryFn mul;

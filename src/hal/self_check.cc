@@ -176,13 +176,13 @@ Status CheckGemm(const KernelSet& set, int kind_index, Numbers& numbers) {
                  Multiply(kRefKernelSet.gemm[kind_index], kind, panel, rows));
 }
 
-Status CheckQuantizeRow(const KernelSet& set, Numbers& numbers) {
+Status CheckQuantizeRow(const KernelSet& set, QuantizeRowFn KernelSet::* kernel, Numbers& numbers) {
   const std::vector<float> x = RandomFloats(kK, numbers);
   // The row as floats: only compared, never computed with.
   std::vector<float> found(static_cast<size_t>(ActivationRowBytes(kK)) / sizeof(float));
   std::vector<float> expected(found.size());
-  set.quantize_row(x.data(), kK, reinterpret_cast<std::byte*>(found.data()));
-  kRefKernelSet.quantize_row(x.data(), kK, reinterpret_cast<std::byte*>(expected.data()));
+  (set.*kernel)(x.data(), kK, reinterpret_cast<std::byte*>(found.data()));
+  (kRefKernelSet.*kernel)(x.data(), kK, reinterpret_cast<std::byte*>(expected.data()));
   return Compare(set, "the quantization of activations", found, expected);
 }
 
@@ -198,7 +198,8 @@ Status CheckAttention(const KernelSet& set, int type_index, Numbers& numbers) {
 
 Status SelfCheck(const KernelSet& set) {
   Numbers numbers;
-  TENON_RETURN_IF_ERROR(CheckQuantizeRow(set, numbers));
+  TENON_RETURN_IF_ERROR(CheckQuantizeRow(set, &KernelSet::quantize_row, numbers));
+  TENON_RETURN_IF_ERROR(CheckQuantizeRow(set, &KernelSet::quantize_row_per_token, numbers));
   for (int kind = 0; kind < kPackedKindCount; ++kind)
     TENON_RETURN_IF_ERROR(CheckGemm(set, kind, numbers));
   for (int type = 0; type < kKvTypeCount; ++type)

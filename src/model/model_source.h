@@ -62,9 +62,17 @@ struct NameHash {
   size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
 };
 
+// What the file says about the inputs of linears with quantized weights, but for the output head.
+enum class ActivationFormat : uint8_t {
+  kAny,           // nothing: the engine's own
+  kInt8PerToken,  // 8 bits, one dynamic scale for each token (quant/activation_round.h)
+};
+inline constexpr std::string_view kInt8PerTokenName = "int8_per_token";  // in files
+
 struct ModelSource {
   std::string format;  // "gguf v3", "safetensors"
   ModelConfig config;
+  ActivationFormat activations = ActivationFormat::kAny;
   std::vector<MappedFile> files;
   std::vector<Buffer> buffers;                                                 // converted tensors
   std::vector<TensorInfo> tensors;                                             // in file order

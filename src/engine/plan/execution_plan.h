@@ -21,12 +21,14 @@
 
 namespace tenon {
 
-// How linears with float weights take their inputs, but for the output head.
+// How linears take their inputs, but for the output head and routers of experts.
 enum class ActivationRounding : uint8_t {
-  kNone,
-  // As a W8A8 engine would: one dynamic 8-bit scale for each token (quant/activation_round.h).
-  // Products stay in float, so results are those of exact integer sums.
+  kNone,  // as they are, or for integer kernels with a scale for each group of 16
+  // Rounded to 8 bits with one dynamic scale for each token (quant/activation_round.h), then
+  // multiplied in float: what integer kernels should give, for the reference mode.
   kPerTokenInt8,
+  // The same for integer kernels: W8A8 and W4A8 as a file asks for it.
+  kPerTokenKernels,
 };
 
 struct PlanOptions {

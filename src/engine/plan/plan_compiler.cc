@@ -92,7 +92,19 @@ std::span<const float> PlanCompiler::Vector(const Op& op, size_t index) const {
 }
 
 QuantizeRowFn PlanCompiler::QuantizerFor(const Operand& out) const {
-  return out.dtype == DType::kActI8 ? in_.kernels.quantize_row : nullptr;
+  return out.dtype == DType::kActI8 ? QuantizerOf(out.rows) : nullptr;
+}
+
+QuantizeRowFn PlanCompiler::QuantizerOf(Symbol rows) const {
+  const bool per_token = plan_.options_.rounding == ActivationRounding::kPerTokenKernels;
+  return per_token && rows != Symbol::kOutputs ? in_.kernels.quantize_row_per_token
+                                               : in_.kernels.quantize_row;
+}
+
+bool PlanCompiler::FeedsRouter(const Op& op) const {
+  return std::any_of(in_.graph.ops().begin(), in_.graph.ops().end(), [&](const Op& other) {
+    return std::holds_alternative<RouteAttrs>(other.attrs) && other.inputs[0] == op.outputs[0];
+  });
 }
 
 RopeFn PlanCompiler::RopeKernel(const RopeParams& rope) const {
@@ -134,7 +146,7 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const LinearAttrs& at
   LinearStep::Args args;
   args.x = Input(op, 0);
   const bool is_head = args.x.rows == Symbol::kOutputs;
-  if (plan_.options_.rounding == ActivationRounding::kPerTokenInt8 && !is_head)
+  if (plan_.options_.rounding == ActivationRounding::kPerTokenInt8 && !is_head && !FeedsRouter(op))
     args.rounding = LinearStep::Rounding::kPerTokenInt8;
   args.epilogue = attrs.epilogue;
   const auto weights = static_cast<size_t>(attrs.weight_count);
@@ -151,12 +163,13 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const LinearAttrs& at
     args.residual = OperandOf(op.inputs.back());
   args.gate = attrs.epilogue == Epilogue::kGeluMul ? in_.kernels.gelu_mul : in_.kernels.silu_mul;
   args.add = in_.kernels.add;
-  args.quantize = in_.kernels.quantize_row;
+  args.quantize = QuantizerOf(args.x.rows);
   return std::unique_ptr<PlanStep>(std::make_unique<LinearStep>(op.name, std::move(args)));
 }
 
 PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const QuantizeAttrs& /*attrs*/) {
-  const QuantizeStep::Args args{in_.kernels.quantize_row, Input(op, 0), Output(op, 0)};
+  const Operand out = Output(op, 0);
+  const QuantizeStep::Args args{QuantizerFor(out), Input(op, 0), out};
   return std::unique_ptr<PlanStep>(std::make_unique<QuantizeStep>(op.name, args));
 }
 
@@ -253,8 +266,12 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const ExpertsAttrs& a
   TENON_CHECK(args.gate != nullptr && args.up != nullptr && args.down != nullptr);
   args.activate =
       attrs.activation == Epilogue::kGeluMul ? in_.kernels.gelu_mul : in_.kernels.silu_mul;
-  args.quantize = in_.kernels.quantize_row;
   args.x = Input(op, 0);
+  args.quantize = QuantizerOf(args.x.rows);
+  if (plan_.options_.rounding == ActivationRounding::kPerTokenInt8)
+    args.rounding = ExpertsStep::Rounding::kFloatRows;
+  else if (plan_.options_.rounding == ActivationRounding::kPerTokenKernels)
+    args.rounding = ExpertsStep::Rounding::kWholeRows;
   args.route = Input(op, 1);
   args.out = Output(op, 0);
   return std::unique_ptr<PlanStep>(std::make_unique<ExpertsStep>(op.name, args));

@@ -56,6 +56,9 @@ class PlanCompiler {
   const std::string& WeightName(const Op& op, size_t index) const;
   std::span<const float> Vector(const Op& op, size_t index) const;
   QuantizeRowFn QuantizerFor(const Operand& out) const;
+  // For rows of this kind, by the plan's rounding.
+  QuantizeRowFn QuantizerOf(Symbol rows) const;
+  bool FeedsRouter(const Op& op) const;
   RopeFn RopeKernel(const RopeParams& rope) const;
 
   Inputs in_;

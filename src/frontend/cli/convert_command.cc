@@ -4,10 +4,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "frontend/cli/command.h"
+#include "frontend/cli/size_flag.h"
 #include "frontend/convert/gguf_export.h"
+#include "frontend/convert/hf_export.h"
 #include "frontend/convert/onnx_export.h"
 #include "frontend/store/store.h"
 #include "model/model_source.h"
@@ -22,6 +25,9 @@ struct ConvertFlags {
   std::string output;
   std::string to;
   bool int8 = false;
+  bool int4 = false;
+  std::string dtype;
+  std::string shard_size;
   std::string pre_tokenizer;
 };
 
@@ -69,6 +75,32 @@ Status BuildTensorRt(const fs::path& onnx, const fs::path& engine) {
   return {};
 }
 
+std::optional<SafetensorsType> FloatType(const std::string& name) {
+  if (name.empty())
+    return std::nullopt;
+  if (name == "f32")
+    return SafetensorsType::kF32;
+  return name == "f16" ? SafetensorsType::kF16 : SafetensorsType::kBF16;
+}
+
+Result<uint64_t> ShardBytes(const ConvertFlags& flags) {
+  if (flags.shard_size.empty())
+    return uint64_t{0};
+  TENON_ASSIGN_OR_RETURN(const int64_t bytes, ParseSize(flags.shard_size, "--shard-size"));
+  return static_cast<uint64_t>(bytes);
+}
+
+Status ConvertToHf(const ModelSource& source, const ConvertFlags& flags) {
+  HfExportOptions options;
+  options.floats = FloatType(flags.dtype);
+  TENON_ASSIGN_OR_RETURN(options.shard_bytes, ShardBytes(flags));
+  if (!flags.int8 && !flags.int4)
+    return ExportHf(source, options, flags.output);
+  options.packed = PackedWeights::kCompressedTensors;
+  RoundingSupply supply(source, flags.int4 ? DType::kQ4_0 : DType::kQ8_0);
+  return ExportHf(source, supply, options, flags.output);
+}
+
 Status Convert(const ConvertFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const fs::path path, ResolveModel(flags.input));
   TENON_ASSIGN_OR_RETURN(const ModelSource source, OpenModel(path));
@@ -82,6 +114,8 @@ Status Convert(const ConvertFlags& flags) {
   }
   if (flags.to == "onnx" || (flags.to.empty() && output.extension() == ".onnx"))
     return ExportOnnx(source, weights, output);
+  if (flags.to == "safetensors")
+    return ConvertToHf(source, flags);
   if (flags.to == "gguf" || (flags.to.empty() && output.extension() == ".gguf"))
     return ExportGguf(source, flags.pre_tokenizer, output);
   return Unsupported(fmt::format("'{}' names no format that is written; .onnx or .gguf, or --to "
@@ -97,12 +131,20 @@ CommandBody DefineConvert(CLI::App& app) {
   app.add_option("input", flags->input, "File, directory or name from `tenon list`")->required();
   app.add_option("output", flags->output, "File to write, such as model.onnx")->required();
   app.add_option("--to", flags->to,
-                 "Format (default: by the output's name): onnx, gguf or tensorrt")
-      ->check(CLI::IsMember({"onnx", "gguf", "tensorrt"}));
+                 "Format (default: by the output's name): onnx, gguf, safetensors (a Hugging Face "
+                 "directory) or tensorrt")
+      ->check(CLI::IsMember({"onnx", "gguf", "safetensors", "tensorrt"}));
   app.add_option("--pre", flags->pre_tokenizer,
                  "GGUF's name of the pre-tokenizer, where tokenizer.json does not tell");
   app.add_flag("--int8", flags->int8,
-               "Weights as int8 with a scale for each row (DequantizeLinear)");
+               "Weights as int8: in ONNX with a scale for each row (DequantizeLinear), in "
+               "safetensors in groups of 32");
+  app.add_flag("--int4", flags->int4, "safetensors: weights as int4 in groups of 32")
+      ->excludes("--int8");
+  app.add_option("--dtype", flags->dtype,
+                 "safetensors: type of all floats (default: as they are; f16 for quantized values)")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  app.add_option("--shard-size", flags->shard_size, "Most bytes of tensors in a file, such as 2GB");
   return [flags] { return Convert(*flags); };
 }
 

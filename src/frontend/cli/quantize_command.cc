@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "frontend/cli/command.h"
 #include "frontend/cli/progress_bar.h"
+#include "frontend/cli/size_flag.h"
 #include "frontend/quantize/quality_gate.h"
 #include "frontend/quantize/quantize_job.h"
 #include "frontend/store/store.h"
@@ -30,27 +31,6 @@ struct QuantizeFlags {
   GateOptions gate;
   bool json = false;
 };
-
-// "2GB", "512MB", "4096": bytes.
-Result<int64_t> ParseSize(const std::string& text, const std::string& flag) {
-  double number = 0.0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  const std::string_view unit(rest, static_cast<size_t>(end - rest));
-  double factor = 0.0;
-  if (unit.empty() || unit == "B")
-    factor = 1.0;
-  else if (unit == "KB" || unit == "K")
-    factor = 0x1p10;
-  else if (unit == "MB" || unit == "M")
-    factor = 0x1p20;
-  else if (unit == "GB" || unit == "G")
-    factor = 0x1p30;
-  const double bytes = number * factor;
-  if (error != std::errc() || !(bytes >= 1.0) || bytes > 0x1p60)
-    return InvalidArgument(fmt::format("'{}'; a size such as 2GB or 512MB expected", text), flag);
-  return static_cast<int64_t>(bytes);
-}
 
 // "1e-3:1e-5": the first and the last step size.
 Status ParseRates(const std::string& text, QuantizeOptions& options) {

@@ -13,6 +13,9 @@
 namespace tenon {
 namespace {
 
+// Tells the engine how to quantize activations (docs/quantization.md).
+constexpr std::string_view kActivationsKey = "tenon.activation_quantization";
+
 bool IsGgufPath(const std::filesystem::path& path) {
   return path.extension() == ".gguf";
 }
@@ -27,7 +30,8 @@ Result<GgufMetadataBuilder> OutputMetadata(const OutputContext& context) {
   TENON_ASSIGN_OR_RETURN(const GgufFile input,
                          ParseGguf(context.source.files.front().bytes(), "the input"));
   for (const GgufEntry& entry : input.metadata.entries()) {
-    if (!entry.key.starts_with("split.") && entry.key != "general.alignment")
+    if (!entry.key.starts_with("split.") && entry.key != "general.alignment" &&
+        entry.key != kActivationsKey)
       metadata.SetCopy(entry);
   }
   const QuantizeOptions& options = context.options;
@@ -37,6 +41,8 @@ Result<GgufMetadataBuilder> OutputMetadata(const OutputContext& context) {
   metadata.SetString("tenon.quantize.type", context.types.Name());
   metadata.SetUint32("tenon.quantize.activation_bits",
                      static_cast<uint32_t>(options.activation_bits));
+  if (options.activation_bits == 8)
+    metadata.SetString(kActivationsKey, kInt8PerTokenName);
   return metadata;
 }
 

@@ -66,6 +66,10 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
   runner.passes.level = options.level;
   runner.passes.disabled = options.disabled_passes;
   runner.passes.activations = reference ? ActivationMode::kFloat : ActivationMode::kInt8;
+  if (!reference && source_.activations == ActivationFormat::kInt8PerToken) {
+    runner.passes.activations = ActivationMode::kInt8PerToken;
+    runner.plan.rounding = ActivationRounding::kPerTokenKernels;
+  }
   runner.passes.cost_point.context = context_tokens_;
   runner.kv_tokens = context_tokens_;
   runner.rounding = options.weight_rounding;

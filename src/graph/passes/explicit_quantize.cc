@@ -37,7 +37,7 @@ Op MakeQuantize(Graph& graph, const Op& linear) {
 }  // namespace
 
 Status ExplicitQuantize(Graph& graph, const PassOptions& options) {
-  if (options.activations != ActivationMode::kInt8)
+  if (options.activations == ActivationMode::kFloat)
     return {};
   std::unordered_map<ValueId, ValueId> quantized;  // F32 value -> its quantized form
   std::vector<Op> ops;

@@ -26,6 +26,8 @@ enum class OptimizeLevel : uint8_t {
 enum class ActivationMode : uint8_t {
   kFloat,  // F32 activations
   kInt8,   // quantized first, by explicit ops
+  // The same with one scale for a row: only what makes whole rows quantizes its own results.
+  kInt8PerToken,
 };
 
 struct PassOptions {

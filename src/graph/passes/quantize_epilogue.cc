@@ -3,8 +3,17 @@
 #include "graph/passes/rewrite.h"
 
 namespace tenon {
+namespace {
 
-Status QuantizeEpilogue(Graph& graph, const PassOptions&) {
+// Whether the op has a whole row at hand when it quantizes; the others have a group of 16.
+bool MakesWholeRows(const Op& op) {
+  return std::holds_alternative<RmsNormAttrs>(op.attrs) ||
+         std::holds_alternative<LayerNormAttrs>(op.attrs);
+}
+
+}  // namespace
+
+Status QuantizeEpilogue(Graph& graph, const PassOptions& options) {
   const UseMap uses(graph);
   std::vector<bool> removed(graph.ops().size(), false);
   for (size_t i = 0; i < graph.ops().size(); ++i) {
@@ -17,6 +26,8 @@ Status QuantizeEpilogue(Graph& graph, const PassOptions&) {
     const Op& source = graph.op(producer);
     const OpSchema& schema = SchemaOf(source.attrs);
     if (schema.may_output_act_i8 == nullptr || !schema.may_output_act_i8(source))
+      continue;
+    if (options.activations == ActivationMode::kInt8PerToken && !MakesWholeRows(source))
       continue;
     graph.mutable_value(op.inputs[0]).dtype = DType::kActI8;
     ReplaceUses(graph, op.outputs[0], op.inputs[0]);

@@ -30,6 +30,20 @@ void PrintMetadata(const GgufMetadata& metadata, ModelSource& source) {
     source.metadata.emplace_back(entry.key, PrintGgufValue(entry.value));
 }
 
+// Our own key (docs/quantization.md). A value that we don't know asks for sums that we don't make.
+Status TakeActivations(const GgufMetadata& metadata, ModelSource& source) {
+  constexpr std::string_view kKey = "tenon.activation_quantization";
+  TENON_ASSIGN_OR_RETURN(const auto format, metadata.String(kKey));
+  if (!format.has_value())
+    return {};
+  if (*format != kInt8PerTokenName) {
+    return Unsupported(fmt::format("'{}', where '{}' is known", *format, kInt8PerTokenName),
+                       fmt::format("{}: {}", metadata.name(), kKey));
+  }
+  source.activations = ActivationFormat::kInt8PerToken;
+  return {};
+}
+
 }  // namespace
 
 Result<ModelSource> ModelFromGguf(std::span<GgufFile> shards) {
@@ -38,6 +52,7 @@ Result<ModelSource> ModelFromGguf(std::span<GgufFile> shards) {
   source.format = fmt::format("gguf v{}", shards.front().version);
   TENON_RETURN_IF_ERROR(TakeTensors(shards, source));
   TENON_RETURN_IF_ERROR(FillGgufConfig(metadata, source));
+  TENON_RETURN_IF_ERROR(TakeActivations(metadata, source));
   TENON_ASSIGN_OR_RETURN(const auto chat_template, metadata.String("tokenizer.chat_template"));
   source.chat_template = chat_template.value_or("");
   // Last, because its tables are copied: an error before costs no memory.

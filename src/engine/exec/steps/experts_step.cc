@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "engine/exec/steps/activation_group.h"
+#include "quant/activation_round.h"
 
 namespace tenon {
 namespace {
@@ -45,6 +46,10 @@ bool ExpertsStep::QuantizesInput() const {
   return IsQuantizedKind(args_.gate->kind) && args_.x.dtype == DType::kF32;
 }
 
+bool ExpertsStep::KeepsFloatMiddle() const {
+  return IsQuantizedKind(args_.down->kind) && args_.rounding == Rounding::kWholeRows;
+}
+
 int64_t ExpertsStep::InputBytes() const {
   return RowBytes(args_.gate->kind, args_.gate->columns);
 }
@@ -56,8 +61,11 @@ int64_t ExpertsStep::MiddleBytes() const {
 ExpertsStep::Layout ExpertsStep::LayoutFor(int64_t tokens) const {
   const int64_t pairs = tokens * args_.attrs.used;
   Layout layout;
-  layout.middle = QuantizesInput() ? AlignUp(tokens * InputBytes()) : 0;
-  layout.tokens = layout.middle + AlignUp(pairs * MiddleBytes());
+  const bool changes_input = QuantizesInput() || args_.rounding == Rounding::kFloatRows;
+  layout.middle = changes_input ? AlignUp(tokens * InputBytes()) : 0;
+  layout.floats = layout.middle + AlignUp(pairs * MiddleBytes());
+  layout.tokens =
+      layout.floats + (KeepsFloatMiddle() ? AlignUp(pairs * args_.down->columns * kFloat) : 0);
   layout.weights = layout.tokens + AlignUp(pairs * kFloat);
   layout.begins = layout.weights + AlignUp(pairs * kFloat);
   layout.experts = layout.begins + AlignUp((args_.attrs.experts + 1) * kFloat);
@@ -80,22 +88,34 @@ Status ExpertsStep::Run(const StepContext& context) const {
   const Pairs pairs = SortPairs(context, layout);
   const Rows x = PrepareInput(context, context.workspace + layout.x);
   const Rows middle{context.workspace + layout.middle, MiddleBytes()};
-  GateUp(context, x, middle, pairs);
+  const Rows floats{context.workspace + layout.floats, args_.down->columns * kFloat};
+  GateUp(context, x, KeepsFloatMiddle() ? floats : middle, pairs);
+  if (args_.rounding != Rounding::kNone)
+    FinishMiddle(context, floats, middle, pairs.begins[args_.attrs.experts]);
   Down(context, middle, pairs);
   return {};
 }
 
 ExpertsStep::Rows ExpertsStep::PrepareInput(const StepContext& context,
                                             std::byte* workspace) const {
-  if (!QuantizesInput())
+  const bool rounds = args_.rounding == Rounding::kFloatRows;
+  if (!QuantizesInput() && !rounds)
     return {context.Row(args_.x, 0), args_.x.row_bytes};
   const int64_t stride = InputBytes();
-  context.pool.ParallelFor(
-      context.RowCount(args_.x.rows), 16, [&](int64_t begin, int64_t end, int) {
-        for (int64_t row = begin; row < end; ++row) {
-          args_.quantize(context.FloatRow(args_.x, row), args_.x.columns, workspace + row * stride);
-        }
-      });
+  const int64_t columns = args_.x.columns;
+  context.pool.ParallelFor(context.RowCount(args_.x.rows), 16,
+                           [&](int64_t begin, int64_t end, int) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               std::byte* target = workspace + row * stride;
+                               if (rounds) {
+                                 auto* values = reinterpret_cast<float*>(target);
+                                 std::copy_n(context.FloatRow(args_.x, row), columns, values);
+                                 RoundActivationRow({values, static_cast<size_t>(columns)});
+                               } else {
+                                 args_.quantize(context.FloatRow(args_.x, row), columns, target);
+                               }
+                             }
+                           });
   return {workspace, stride};
 }
 
@@ -170,7 +190,7 @@ void ExpertsStep::RunGateUp(const Rows& x, const Rows& middle, const Pairs& pair
   const Rows rows =
       Gather(x, pairs, tile, reinterpret_cast<std::byte*>(up + kTilePairs * kPanelRows));
   const int64_t columns = args_.down->columns;
-  const bool quantized = IsQuantizedKind(args_.down->kind);
+  const bool quantized = IsQuantizedKind(args_.down->kind) && !KeepsFloatMiddle();
   for (int64_t panel = tile.first_panel; panel < tile.last_panel; ++panel) {
     Multiply(*args_.gate, rows, tile, panel, gate);
     Multiply(*args_.up, rows, tile, panel, up);
@@ -207,6 +227,23 @@ void ExpertsStep::GateUp(const StepContext& context, const Rows& x, const Rows& 
         RunGateUp(x, middle, pairs, tile, context.Scratch(worker));
       }
       begin += tile.last_panel - tile.first_panel;
+    }
+  });
+}
+
+// Rows of the middle, which come in pieces, whole: quantized with one scale, or rounded.
+void ExpertsStep::FinishMiddle(const StepContext& context, const Rows& floats, const Rows& middle,
+                               int64_t pairs) const {
+  const int64_t columns = args_.down->columns;
+  context.pool.ParallelFor(pairs, 16, [&](int64_t begin, int64_t end, int) {
+    for (int64_t pair = begin; pair < end; ++pair) {
+      std::byte* row = middle.data + pair * middle.stride;
+      if (KeepsFloatMiddle()) {
+        args_.quantize(reinterpret_cast<const float*>(floats.data + pair * floats.stride), columns,
+                       row);
+      } else if (args_.rounding == Rounding::kFloatRows) {
+        RoundActivationRow({reinterpret_cast<float*>(row), static_cast<size_t>(columns)});
+      }
     }
   });
 }

@@ -16,6 +16,12 @@ namespace tenon {
 
 class ExpertsStep final : public PlanStep {
  public:
+  // What rows of float are put through before they are multiplied.
+  enum class Rounding : uint8_t {
+    kNone,       // quantized in groups of 16 where the weights take that
+    kWholeRows,  // quantized with one scale a row where the weights take that
+    kFloatRows,  // rounded as kWholeRows does, but multiplied in float
+  };
   struct Args {
     ExpertsAttrs attrs;
     const PackedMatrix* gate = nullptr;
@@ -23,9 +29,10 @@ class ExpertsStep final : public PlanStep {
     const PackedMatrix* down = nullptr;
     BinaryFn activate = nullptr;       // act(a) * b
     QuantizeRowFn quantize = nullptr;  // for weights that take kActI8
-    Operand x;                         // F32 or kActI8 [N, K]
-    Operand route;                     // [N, experts]
-    Operand out;                       // [N, K]
+    Rounding rounding = Rounding::kNone;
+    Operand x;      // F32 or kActI8 [N, K]
+    Operand route;  // [N, experts]
+    Operand out;    // [N, K]
   };
   ExpertsStep(std::string name, const Args& args) : PlanStep(std::move(name)), args_(args) {}
 
@@ -51,8 +58,9 @@ class ExpertsStep final : public PlanStep {
   };
   // Where things lie in the workspace of `tokens` tokens, in bytes.
   struct Layout {
-    int64_t x = 0;  // quantized input, when this step quantizes it
+    int64_t x = 0;  // quantized or rounded input, when this step does that
     int64_t middle = 0;
+    int64_t floats = 0;  // the middle before it is quantized in whole rows
     int64_t tokens = 0;
     int64_t weights = 0;
     int64_t begins = 0;
@@ -69,6 +77,7 @@ class ExpertsStep final : public PlanStep {
   };
 
   bool QuantizesInput() const;
+  bool KeepsFloatMiddle() const;
   int64_t MiddleBytes() const;
   int64_t InputBytes() const;
   Layout LayoutFor(int64_t tokens) const;
@@ -83,6 +92,8 @@ class ExpertsStep final : public PlanStep {
                float* scratch) const;
   void GateUp(const StepContext& context, const Rows& x, const Rows& middle,
               const Pairs& pairs) const;
+  void FinishMiddle(const StepContext& context, const Rows& floats, const Rows& middle,
+                    int64_t pairs) const;
   void Down(const StepContext& context, const Rows& middle, const Pairs& pairs) const;
 
   Args args_;

@@ -9,6 +9,7 @@ constinit const KernelSet kAmxKernelSet = {
              amx::GemmCodebook4S32, amx::GemmU5S32, amx::GemmU5S32M, amx::GemmU6S16,
              amx::GemmU8S32},
     .quantize_row = nullptr,
+    .quantize_row_per_token = nullptr,
     .rms_norm = nullptr,
     .add = nullptr,
     .mul = nullptr,

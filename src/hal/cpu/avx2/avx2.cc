@@ -8,6 +8,7 @@ constinit const KernelSet kAvx2KernelSet = {
              avx2::GemmU4S16M, avx2::GemmCodebook4S32, avx2::GemmU5S32, avx2::GemmU5S32M,
              avx2::GemmU6S16, avx2::GemmU8S32},
     .quantize_row = avx2::QuantizeRow,
+    .quantize_row_per_token = avx2::QuantizeRowPerToken,
     .rms_norm = avx2::RmsNorm,
     .add = avx2::Add,
     .mul = avx2::Mul,

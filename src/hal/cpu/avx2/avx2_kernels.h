@@ -18,6 +18,7 @@ void GemmU6S16(const GemmArgs& args);
 void GemmU8S32(const GemmArgs& args);
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out);
+void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out);
 void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out);
 void Add(const float* a, const float* b, int64_t n, float* out);
 void Mul(const float* a, const float* b, int64_t n, float* out);

@@ -42,20 +42,19 @@ __m256 GeluValue(__m256 x) {
   return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0f), exponential));
 }
 
-// The largest |x| of 16, by bits (see the reference: NaN counts as the largest).
-float MaxAbs(__m256 low, __m256 high) {
-  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
-  const __m256i a = _mm256_and_si256(_mm256_castps_si256(low), magnitude);
-  const __m256i b = _mm256_and_si256(_mm256_castps_si256(high), magnitude);
-  const __m256i eight = _mm256_max_epi32(a, b);
+// The bits of |x|, which order as the values do, NaN above all.
+__m256i Magnitudes(__m256 x) {
+  return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
+}
+
+float LargestLane(__m256i eight) {
   __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
   four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
   four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1));
   return _mm_cvtss_f32(_mm_castsi128_ps(four));
 }
 
-__m256i QuantizeEight(__m256 x, __m256 scale) {
-  const __m256 ratio = _mm256_div_ps(x, scale);
+__m256i NearestLevels(__m256 ratio) {
   const __m256 low = _mm256_max_ps(ratio, _mm256_set1_ps(-127.0f));
   return _mm256_cvtps_epi32(_mm256_min_ps(low, _mm256_set1_ps(127.0f)));
 }
@@ -67,23 +66,28 @@ int32_t SumLanes(__m256i v) {
   return _mm_cvtsi128_si32(four);
 }
 
-// One group: 16 int8 to q, the scale and the sum to their places.
-void QuantizeGroup(const float* x, std::byte* q, std::byte* scale_out, std::byte* sum_out) {
-  const __m256 low = _mm256_loadu_ps(x);
-  const __m256 high = _mm256_loadu_ps(x + kLanes);
-  const float scale = MaxAbs(low, high) / 127.0f;
-  __m256i a = _mm256_setzero_si256();
-  __m256i b = _mm256_setzero_si256();
-  if (scale != 0.0f) {
-    a = QuantizeEight(low, _mm256_set1_ps(scale));
-    b = QuantizeEight(high, _mm256_set1_ps(scale));
-  }
-  const float sum = scale * static_cast<float>(SumLanes(_mm256_add_epi32(a, b)));
+// 16 levels to q; returns their sum.
+int32_t StoreLevels(__m256i a, __m256i b, std::byte* q) {
   // packs works on 128-bit halves: a0 b0 a1 b1, put in order by the permutation.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
   const __m128i bytes =
       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(q), bytes);
+  return SumLanes(_mm256_add_epi32(a, b));
+}
+
+// One group: 16 int8 to q, the scale and the sum to their places.
+void QuantizeGroup(const float* x, std::byte* q, std::byte* scale_out, std::byte* sum_out) {
+  const __m256 low = _mm256_loadu_ps(x);
+  const __m256 high = _mm256_loadu_ps(x + kLanes);
+  const float scale = LargestLane(_mm256_max_epi32(Magnitudes(low), Magnitudes(high))) / 127.0f;
+  __m256i a = _mm256_setzero_si256();
+  __m256i b = _mm256_setzero_si256();
+  if (scale != 0.0f) {
+    a = NearestLevels(_mm256_div_ps(low, _mm256_set1_ps(scale)));
+    b = NearestLevels(_mm256_div_ps(high, _mm256_set1_ps(scale)));
+  }
+  const float sum = scale * static_cast<float>(StoreLevels(a, b, q));
   __builtin_memcpy(scale_out, &scale, 4);
   __builtin_memcpy(sum_out, &sum, 4);
 }
@@ -123,6 +127,24 @@ void QuantizeRow(const float* x, int64_t k, std::byte* out) {
   for (int64_t g = 0; g < k / kActivationGroup; ++g) {
     QuantizeGroup(x + g * kActivationGroup, out + g * kActivationGroup,
                   out + ActivationScaleOffset(k) + g * 4, out + ActivationSumOffset(k) + g * 4);
+  }
+}
+
+void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
+  __m256i largest = Magnitudes(_mm256_set1_ps(kLeastTokenRange));
+  for (int64_t i = 0; i < k; i += kLanes) {
+    largest = _mm256_max_epi32(largest, Magnitudes(_mm256_loadu_ps(x + i)));
+  }
+  const float range = LargestLane(largest);
+  const float scale = range / 127.0f;
+  const __m256 inverse = _mm256_set1_ps(127.0f / range);
+  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
+    const float* group = x + g * kActivationGroup;
+    const __m256i a = NearestLevels(_mm256_mul_ps(_mm256_loadu_ps(group), inverse));
+    const __m256i b = NearestLevels(_mm256_mul_ps(_mm256_loadu_ps(group + kLanes), inverse));
+    const float sum = scale * static_cast<float>(StoreLevels(a, b, out + g * kActivationGroup));
+    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
+    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
   }
 }
 

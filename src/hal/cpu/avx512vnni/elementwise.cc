@@ -61,25 +61,49 @@ inline int32_t SumLanes(__m512i lanes) {
   return _mm_cvtsi128_si32(four);
 }
 
-// Nearest integers of x / scale within -127..127; a NaN becomes -127 by the order of operands.
+// Nearest integers within -127..127; a NaN becomes -127 by the order of operands.
+inline __m512i NearestLevels(__m512 ratio) {
+  const __m512 low = _mm512_max_ps(ratio, _mm512_set1_ps(-127.0f));
+  return _mm512_cvtps_epi32(_mm512_min_ps(low, _mm512_set1_ps(127.0f)));
+}
+
 inline __m512i QuantizeGroup(__m512 x, float scale) {
   if (scale == 0.0f)
     return _mm512_setzero_si512();
-  const __m512 ratio = _mm512_div_ps(x, _mm512_set1_ps(scale));
-  const __m512 low = _mm512_max_ps(ratio, _mm512_set1_ps(-127.0f));
-  return _mm512_cvtps_epi32(_mm512_min_ps(low, _mm512_set1_ps(127.0f)));
+  return NearestLevels(_mm512_div_ps(x, _mm512_set1_ps(scale)));
+}
+
+// The bits of |x|, which order as the values do, NaN above all.
+inline __m512i Magnitudes(__m512 x) {
+  return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
 }
 
 }  // namespace
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
-  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   for (int64_t g = 0; g < k / kActivationGroup; ++g) {
     const __m512 group = _mm512_loadu_ps(x + g * kActivationGroup);
-    // Magnitudes order as their bits do, NaN above all.
-    const uint32_t largest = MaxLane(_mm512_and_si512(_mm512_castps_si512(group), magnitude));
+    const uint32_t largest = MaxLane(Magnitudes(group));
     const float scale = __builtin_bit_cast(float, largest) / 127.0f;
     const __m512i q = QuantizeGroup(group, scale);
+    const float sum = scale * static_cast<float>(SumLanes(q));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + g * kActivationGroup),
+                     _mm512_cvtepi32_epi8(q));
+    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
+    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
+  }
+}
+
+void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
+  __m512i largest = Magnitudes(_mm512_set1_ps(kLeastTokenRange));
+  for (int64_t i = 0; i < k; i += kLanes)
+    largest = _mm512_max_epu32(largest, Magnitudes(_mm512_loadu_ps(x + i)));
+  const auto range = __builtin_bit_cast(float, MaxLane(largest));
+  const float scale = range / 127.0f;
+  const __m512 inverse = _mm512_set1_ps(127.0f / range);
+  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
+    const __m512 group = _mm512_loadu_ps(x + g * kActivationGroup);
+    const __m512i q = NearestLevels(_mm512_mul_ps(group, inverse));
     const float sum = scale * static_cast<float>(SumLanes(q));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + g * kActivationGroup),
                      _mm512_cvtepi32_epi8(q));

@@ -64,15 +64,18 @@ inline float MaxAbs(const Group& x) {
   return __builtin_bit_cast(float, vmaxvq_u32(largest));
 }
 
-// Nearest integers of x / scale within -127..127; a NaN becomes -127.
+// Nearest integers within -127..127; a NaN becomes -127.
+inline int32x4_t NearestLevels(float32x4_t ratio) {
+  const float32x4_t lowest = vdupq_n_f32(-127.0f);
+  const float32x4_t highest = vdupq_n_f32(127.0f);
+  const float32x4_t low = vbslq_f32(vcgtq_f32(ratio, lowest), ratio, lowest);
+  return vcvtnq_s32_f32(vbslq_f32(vcltq_f32(low, highest), low, highest));
+}
+
 inline int32x4_t QuantizeVector(float32x4_t x, float scale) {
   if (scale == 0.0f)
     return vdupq_n_s32(0);
-  const float32x4_t lowest = vdupq_n_f32(-127.0f);
-  const float32x4_t highest = vdupq_n_f32(127.0f);
-  const float32x4_t ratio = vdivq_f32(x, vdupq_n_f32(scale));
-  const float32x4_t low = vbslq_f32(vcgtq_f32(ratio, lowest), ratio, lowest);
-  return vcvtnq_s32_f32(vbslq_f32(vcltq_f32(low, highest), low, highest));
+  return NearestLevels(vdivq_f32(x, vdupq_n_f32(scale)));
 }
 
 inline int8x16_t NarrowToBytes(const int32x4_t q[4]) {
@@ -114,6 +117,28 @@ void QuantizeRow(const float* x, int64_t k, std::byte* out) {
     int32x4_t q[4];
     for (int part = 0; part < 4; ++part)
       q[part] = QuantizeVector(group.part[part], scale);
+    const int8x16_t bytes = NarrowToBytes(q);
+    const float sum = scale * static_cast<float>(vaddlvq_s8(bytes));
+    vst1q_s8(reinterpret_cast<int8_t*>(out + g * kActivationGroup), bytes);
+    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
+    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
+  }
+}
+
+void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
+  const uint32x4_t magnitude = vdupq_n_u32(0x7fffffffu);
+  uint32x4_t largest = vreinterpretq_u32_f32(vdupq_n_f32(kLeastTokenRange));
+  for (int64_t i = 0; i < k; i += kLanes)
+    largest = vmaxq_u32(largest, vandq_u32(vreinterpretq_u32_f32(vld1q_f32(x + i)), magnitude));
+  const auto range = __builtin_bit_cast(float, vmaxvq_u32(largest));
+  const float scale = range / 127.0f;
+  const float inverse = 127.0f / range;
+  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
+    int32x4_t q[4];
+    for (int part = 0; part < 4; ++part) {
+      const float32x4_t values = vld1q_f32(x + g * kActivationGroup + part * kLanes);
+      q[part] = NearestLevels(vmulq_n_f32(values, inverse));
+    }
     const int8x16_t bytes = NarrowToBytes(q);
     const float sum = scale * static_cast<float>(vaddlvq_s8(bytes));
     vst1q_s8(reinterpret_cast<int8_t*>(out + g * kActivationGroup), bytes);

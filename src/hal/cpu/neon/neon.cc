@@ -8,6 +8,7 @@ constinit const KernelSet kNeonKernelSet = {
              neon::GemmU4S16M, neon::GemmCodebook4S32, neon::GemmU5S32, neon::GemmU5S32M,
              neon::GemmU6S16, neon::GemmU8S32},
     .quantize_row = neon::QuantizeRow,
+    .quantize_row_per_token = neon::QuantizeRowPerToken,
     .rms_norm = neon::RmsNorm,
     .add = neon::Add,
     .mul = neon::Mul,

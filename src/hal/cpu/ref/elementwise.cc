@@ -6,28 +6,27 @@ namespace {
 
 // The largest |x| by its bits, which order as the values do, with NaN above all: so a NaN reaches
 // the scale and is not lost.
-float MaxAbs(const float* x) {
-  uint32_t largest = 0;
-  for (int64_t i = 0; i < kActivationGroup; ++i) {
+float MaxAbs(const float* x, int64_t n, float least) {
+  auto largest = __builtin_bit_cast(uint32_t, least);
+  for (int64_t i = 0; i < n; ++i) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]) & 0x7fffffffu;
     largest = bits > largest ? bits : largest;
   }
   return __builtin_bit_cast(float, largest);
 }
 
-// Nearest integer of x / scale, to even; clamped as a subnormal scale may be far off, NaN to -127.
-int32_t QuantizeValue(float x, float scale) {
-  const float ratio = x / scale;
+// Nearest integer, to even; clamped as a subnormal scale may be far off, NaN to -127.
+int32_t NearestLevel(float ratio) {
   const float low = ratio > -127.0f ? ratio : -127.0f;
   const float clamped = low < 127.0f ? low : 127.0f;
   return static_cast<int32_t>((clamped + kExpRound) - kExpRound);
 }
 
 void QuantizeGroup(const float* x, int8_t* q, float* scale, float* sum) {
-  *scale = MaxAbs(x) / 127.0f;
+  *scale = MaxAbs(x, kActivationGroup, 0.0f) / 127.0f;
   int32_t total = 0;
   for (int64_t i = 0; i < kActivationGroup; ++i) {
-    const int32_t value = *scale == 0.0f ? 0 : QuantizeValue(x[i], *scale);
+    const int32_t value = *scale == 0.0f ? 0 : NearestLevel(x[i] / *scale);
     q[i] = static_cast<int8_t>(value);
     total += value;
   }
@@ -72,6 +71,23 @@ void QuantizeRow(const float* x, int64_t k, std::byte* out) {
     float scale;
     float sum;
     QuantizeGroup(x + g * kActivationGroup, q + g * kActivationGroup, &scale, &sum);
+    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
+    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
+  }
+}
+
+void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
+  auto* q = reinterpret_cast<int8_t*>(out);
+  const float range = MaxAbs(x, k, kLeastTokenRange);
+  const float scale = range / 127.0f;
+  const float inverse = 127.0f / range;
+  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
+    int32_t total = 0;
+    for (int64_t i = g * kActivationGroup; i < (g + 1) * kActivationGroup; ++i) {
+      q[i] = static_cast<int8_t>(NearestLevel(x[i] * inverse));
+      total += q[i];
+    }
+    const float sum = scale * static_cast<float>(total);
     __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
     __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
   }

@@ -8,6 +8,7 @@ constinit const KernelSet kRefKernelSet = {
              ref::GemmU4S16M, ref::GemmCodebook4S32, ref::GemmU5S32, ref::GemmU5S32M,
              ref::GemmU6S16, ref::GemmU8S32},
     .quantize_row = ref::QuantizeRow,
+    .quantize_row_per_token = ref::QuantizeRowPerToken,
     .rms_norm = ref::RmsNorm,
     .add = ref::Add,
     .mul = ref::Mul,
