@@ -2,11 +2,16 @@
 """Load on OpenAI-style servers: output tokens/s, TTFT and inter-token times at 1, 4, 8, 16 streams, in
 interleaved rounds. Each server is started for its turn and stopped after it, so that one runs at a time.
 
-  bench/serve_load.py --server 'tenon=build/release/bin/tenon serve FILE --port {port} -np 16' \\
-      --server 'llama-server=llama-server -m FILE --port {port} -np 16 -t 2' --rounds 3
+  bench/serve_load.py --server 'tenon=build/release/bin/tenon serve FILE --port {port} -np 8' \\
+      --server 'llama-server=llama-server -m FILE --port {port} -np 8 -t 2' \\
+      --bench 'build/release/bin/tenon bench FILE' --slots 8 --rounds 3
 
 A stream asks one completion after the other: a prompt of --prompt-words words that differs each time
-(so that no prefix cache helps), --tokens output tokens, greedy, end tokens ignored."""
+(so that no prefix cache helps), --tokens output tokens, greedy, end tokens ignored.
+
+With --bench each round also measures the model alone, and the first server's tokens/s are given as a part of what
+that would reach: as many prompts one after the other, then their tokens in a batch, with as many sequences as there
+are streams, or --slots if that is less."""
 import argparse
 import asyncio
 import json
@@ -81,6 +86,20 @@ async def complete(port, prompt, tokens):
     return times
 
 
+def alone(command, args):
+    """Output tokens/s at each number of streams if nothing but the model's own steps took time."""
+    counts = sorted({min(streams, args.slots) for streams in args.streams})
+    done = subprocess.run([*shlex.split(command), "-p", str(args.prompt_tokens), "-n", str(args.tokens), "-d",
+                           str(args.prompt_tokens), "-np", *map(str, counts), "-r", "1", "--json"],
+                          capture_output=True, text=True, check=True)
+    results = json.loads(done.stdout)["results"]
+    prefill = next(entry["tok_s"]["median"] for entry in results if entry["test"] == "prefill")
+    batch = {entry["sequences"]: entry["tok_s"]["median"] for entry in results if entry["test"] == "batch"}
+    def rate(count):
+        return args.tokens / (args.prompt_tokens / prefill + args.tokens / batch[count])
+    return {streams: rate(min(streams, args.slots)) for streams in args.streams}
+
+
 async def stream_loop(port, state, args):
     while time.perf_counter() < state["end"]:
         state["number"] += 1
@@ -112,17 +131,23 @@ def measure(command, args, number):
         server.stop()
 
 
+def spread(values, form):
+    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
+
+
 def table(rounds, names, streams):
-    lines = ["| streams | server | tok/s | ratio (spread) | TTFT p50, ms | ITL p50, ms | ITL p99, ms |",
-             "|---|---|---|---|---|---|---|"]
+    lines = ["| streams | server | tok/s | ahead of it (spread) | of the model alone | TTFT p50, ms | ITL p50, ms | ITL p99, ms |",
+             "|---|---|---|---|---|---|---|---|"]
     for count in streams:
         for name in names:
             cells = [entry[name][count] for entry in rounds]
             ratios = [entry[names[0]][count]["tok_s"] / entry[name][count]["tok_s"] for entry in rounds]
-            ratio = "" if name == names[0] else (
-                f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+            ratio = "" if name == names[0] else spread(ratios, ".2f")
+            part = ""
+            if name == names[0] and "alone" in rounds[0]:
+                part = spread([entry[name][count]["tok_s"] / entry["alone"][count] for entry in rounds], ".0%")
             middle = {key: statistics.median(cell[key] for cell in cells) for key in cells[0]}
-            lines.append(f"| {count} | {name} | {middle['tok_s']:.1f} | {ratio} | {middle['ttft_p50'] * 1e3:.0f} | "
+            lines.append(f"| {count} | {name} | {middle['tok_s']:.1f} | {ratio} | {part} | {middle['ttft_p50'] * 1e3:.0f} | "
                          f"{middle['itl_p50'] * 1e3:.1f} | {middle['itl_p99'] * 1e3:.1f} |")
     return "\n".join(lines)
 
@@ -134,6 +159,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--prompt-words", type=int, default=70, help="about 100 tokens")
+    parser.add_argument("--prompt-tokens", type=int, default=100, help="what that is, for --bench")
+    parser.add_argument("--bench", metavar="COMMAND")
+    parser.add_argument("--slots", type=int, default=8, help="sequences that the servers run at once")
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
@@ -141,6 +169,8 @@ def main():
     rounds = []
     for index in range(args.rounds):
         rounds.append({name: measure(command, args, index * 100000) for name, command in servers.items()})
+        if args.bench:
+            rounds[-1]["alone"] = alone(args.bench, args)
         print(f"round {index + 1}/{args.rounds}", file=sys.stderr)
     text = table(rounds, list(servers), args.streams)
     print(text)

@@ -1,12 +1,16 @@
 // serving_bench MODEL.gguf [rates | latency | policies]: tokens per second of the serving engine at
-// 1, 4, 8 and 16 requests against RunBench's batch with as many sequences, and the latency between
-// tokens beside a long prefill against the idle one; "policies" compares continuous with static
-// batching. One process, no network.
+// 1, 4, 8 and 16 requests against RunBench's batch with as many sequences; the latency between
+// tokens beside a long prefill against the idle one; continuous against static batching. One
+// process, no network.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
+#include <cstdio>
 #include <mutex>
+#include <numeric>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -111,11 +115,29 @@ std::vector<double> Gaps(const std::vector<Clock::time_point>& times, Clock::tim
   return gaps;
 }
 
-void PrintGaps(const char* name, const std::vector<double>& gaps) {
-  if (gaps.empty())
-    return;
-  fmt::print("  {:<8} p50 {:6.1f} ms   p99 {:6.1f} ms   {} gaps\n", name,
-             1e3 * gaps[gaps.size() / 2], 1e3 * gaps[gaps.size() * 99 / 100], gaps.size());
+double At(const std::vector<double>& sorted, size_t percent) {
+  return sorted.empty() ? 0.0 : sorted[(sorted.size() - 1) * percent / 100];
+}
+
+void PrintGaps(const std::vector<double>& idle, const std::vector<double>& beside) {
+  for (const auto& [name, gaps] : {std::pair("idle", &idle), std::pair("beside", &beside)}) {
+    fmt::print("  {:<8} p50 {:6.1f} ms   p99 {:6.1f} ms   {} gaps\n", name, 1e3 * At(*gaps, 50),
+               1e3 * At(*gaps, 99), gaps->size());
+  }
+  fmt::print("  p99 beside the prefill is {:.2f} times the idle one (goal: under 3)\n",
+             At(beside, 99) / At(idle, 99));
+}
+
+// Of all streams.
+std::vector<double> AllGaps(std::vector<Watch>& watches, Clock::time_point begin,
+                            Clock::time_point end) {
+  std::vector<double> all;
+  for (Watch& watch : watches) {
+    const auto gaps = Gaps(watch.Times(), begin, end);
+    all.insert(all.end(), gaps.begin(), gaps.end());
+  }
+  std::ranges::sort(all);
+  return all;
 }
 
 void PrintLatencyBesidePrefill(ServingEngine& engine, int64_t streams) {
@@ -123,7 +145,7 @@ void PrintLatencyBesidePrefill(ServingEngine& engine, int64_t streams) {
   std::vector<RequestId> ids;
   for (int64_t i = 0; i < streams; ++i) {
     const auto id =
-        engine.Submit(MakeRequest(kPromptTokens, i, 2000), watches[static_cast<size_t>(i)].Sink());
+        engine.Submit(MakeRequest(kPromptTokens, i, 8000), watches[static_cast<size_t>(i)].Sink());
     ids.push_back(id.ok() ? *id : 0);
   }
   while (watches.back().Times().size() < 4)
@@ -141,8 +163,7 @@ void PrintLatencyBesidePrefill(ServingEngine& engine, int64_t streams) {
     watch.WaitForEnds(1);
   fmt::print("{} streams beside a prefill of {} tokens, which took {:.2f} s\n", streams,
              kLongPrompt, std::chrono::duration<double>(end - begin).count());
-  PrintGaps("idle", Gaps(watches.front().Times(), idle_begin, begin));
-  PrintGaps("beside", Gaps(watches.front().Times(), begin, end));
+  PrintGaps(AllGaps(watches, idle_begin, begin), AllGaps(watches, begin, end));
 }
 
 void PrintRates(Model& model) {
@@ -172,15 +193,33 @@ void PrintRates(Model& model) {
 // How a load's answers differ in length.
 struct Mix {
   const char* name;
-  int64_t (*answer)(int64_t request);  // tokens
+  std::vector<int64_t> answers;  // tokens of each request
 };
 
-// Most answers are short and few are long, or they are spread evenly.
-int64_t HeavyTail(int64_t request) {
-  return request % 16 == 7 ? 256 : 4 + request * 7 % 24;
+constexpr int64_t kRequests = 96;
+
+// The usual model of answers' lengths in logs of chat services: many short, few long, the logarithm
+// with a standard deviation near 1. Scaled down, so that the longest of a batch takes seconds.
+Mix LogNormal() {
+  std::mt19937 random(5);
+  std::lognormal_distribution<double> length(std::log(14.0), 1.1);
+  Mix mix{"log-normal", {}};
+  for (int64_t i = 0; i < kRequests; ++i)
+    mix.answers.push_back(std::clamp<int64_t>(std::llround(length(random)), 2, 160));
+  return mix;
 }
-int64_t Even(int64_t request) {
-  return 8 + request * 37 % 121;
+// One in 16 is long, the others are short.
+Mix FewLong() {
+  Mix mix{"few long", {}};
+  for (int64_t i = 0; i < kRequests; ++i)
+    mix.answers.push_back(i % 16 == 7 ? 128 : 4 + i * 7 % 16);
+  return mix;
+}
+Mix Even() {
+  Mix mix{"even", {}};
+  for (int64_t i = 0; i < kRequests; ++i)
+    mix.answers.push_back(4 + i * 37 % 61);
+  return mix;
 }
 
 enum class Batching : uint8_t {
@@ -190,49 +229,57 @@ enum class Batching : uint8_t {
   kContinuous,
 };
 
-// Requests per second when all are there from the start. A padded batch is made of requests that
-// are as long as the longest of their 32.
-double RequestRate(Model& model, const Mix& mix, Batching batching) {
-  constexpr int64_t kRequests = 96;
+struct Served {
+  double requests_s = 0.0;
+  double occupancy = 0.0;  // sequences in a step, mean
+};
+
+// All requests are there from the start. A padded batch is made of requests that are as long as the
+// longest of their 32; its occupancy counts the rows that are over, too.
+Served Serve(Model& model, const Mix& mix, Batching batching) {
   ServingOptions options;
   options.policy =
       batching == Batching::kContinuous ? BatchingPolicy::kContinuous : BatchingPolicy::kStatic;
   const auto engine = ServingEngine::Start(model, options, nullptr);
   if (!engine.ok())
-    return 0.0;
+    return {};
   Watch watch;
   const auto start = Clock::now();
   for (int64_t i = 0; i < kRequests; ++i) {
-    int64_t answer = mix.answer(i);
     const int64_t first = i / options.max_batch * options.max_batch;
-    for (int64_t j = first; batching == Batching::kPadded && j < first + options.max_batch; ++j)
-      answer = std::max(answer, mix.answer(j));
+    const auto begin = mix.answers.begin() + first;
+    const int64_t answer = batching == Batching::kPadded
+                               ? *std::max_element(begin, begin + options.max_batch)
+                               : mix.answers[static_cast<size_t>(i)];
     (void)(*engine)->Submit(MakeRequest(kPromptTokens, i, answer), watch.Sink());
   }
   watch.WaitForEnds(kRequests);
-  return static_cast<double>(kRequests) /
-         std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const ServingStats stats = (*engine)->stats();
+  return {static_cast<double>(kRequests) / seconds,
+          static_cast<double>(stats.step_sequences) / static_cast<double>(stats.steps)};
 }
 
-// Medians of interleaved rounds.
 void PrintPolicies(Model& model) {
-  constexpr int kRounds = 3;
-  for (const Mix& mix : {Mix{"heavy tail", HeavyTail}, Mix{"even", Even}}) {
-    std::vector<double> rates[3];
-    for (int round = 0; round < kRounds; ++round) {
-      for (const Batching batching : {Batching::kPadded, Batching::kStatic, Batching::kContinuous})
-        rates[static_cast<size_t>(batching)].push_back(RequestRate(model, mix, batching));
+  for (const Mix& mix : {LogNormal(), FewLong(), Even()}) {
+    Served served[3];
+    for (const Batching batching : {Batching::kPadded, Batching::kStatic, Batching::kContinuous})
+      served[static_cast<size_t>(batching)] = Serve(model, mix, batching);
+    const auto& [padded, leaving, continuous] = served;
+    const int64_t longest = *std::ranges::max_element(mix.answers);
+    const double mean =
+        static_cast<double>(std::accumulate(mix.answers.begin(), mix.answers.end(), int64_t{0})) /
+        static_cast<double>(kRequests);
+    fmt::print("{}: answers of {:.0f} tokens in the mean, {} at most\n", mix.name, mean, longest);
+    for (const auto& [name, one] :
+         {std::pair("static, padded", &padded), std::pair("static, rows leave", &leaving),
+          std::pair("continuous", &continuous)}) {
+      fmt::print("  {:<19} {:6.2f} requests/s   {:4.1f} sequences in a step\n", name,
+                 one->requests_s, one->occupancy);
     }
-    for (auto& list : rates)
-      std::ranges::sort(list);
-    const double padded = rates[0][kRounds / 2];
-    const double leaving = rates[1][kRounds / 2];
-    const double continuous = rates[2][kRounds / 2];
-    fmt::print(
-        "{:<10} static, padded {:6.2f}, static {:6.2f}, continuous {:6.2f} requests/s: {:+.0f}% "
-        "over padded, {:+.0f}% over static\n",
-        mix.name, padded, leaving, continuous, 100.0 * (continuous / padded - 1.0),
-        100.0 * (continuous / leaving - 1.0));
+    fmt::print("  continuous is {:+.0f}% over padded (goal: +180%), {:+.0f}% over leaving rows\n",
+               100.0 * (continuous.requests_s / padded.requests_s - 1.0),
+               100.0 * (continuous.requests_s / leaving.requests_s - 1.0));
   }
 }
 
@@ -245,6 +292,7 @@ void PrintLatencies(Model& model) {
 }
 
 int Main(const char* path, std::string_view what) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line is seen when it is known
   auto model = Model::Open(path);
   LoadOptions options;
   options.context_tokens = 16384;
@@ -256,7 +304,7 @@ int Main(const char* path, std::string_view what) {
     PrintRates(**model);
   if (what.empty() || what == "latency")
     PrintLatencies(**model);
-  if (what == "policies")
+  if (what.empty() || what == "policies")
     PrintPolicies(**model);
   return 0;
 }

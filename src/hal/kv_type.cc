@@ -17,6 +17,7 @@ constexpr NamedType kNames[] = {
     {"hier", KvType::kHier},   {"q8_0", KvType::kQ8},      {"q4_0", KvType::kQ4},
     {"8bit_int", KvType::kQ8}, {"int8", KvType::kQ8},      {"4bit_int", KvType::kQ4},
     {"int4", KvType::kQ4},     {"4bit_nf4", KvType::kNf4}, {"8bit_hier", KvType::kHier},
+    {"8bit", KvType::kQ8},     {"4bit", KvType::kQ4},      {"hierarchical", KvType::kHier},
 };
 
 }  // namespace
@@ -35,7 +36,9 @@ Result<KvType> ParseKvType(std::string_view name) {
       return named.type;
   }
   return InvalidArgument(fmt::format(
-      "KV cache type '{}'; known are f32, f16, bf16, q8 (q8_0), q4 (q4_0), nf4, hier", name));
+      "KV cache type '{}'; known are f32, f16, bf16, q8 (q8_0, 8bit), q4 (q4_0, 4bit), nf4 "
+      "(4bit_nf4), hier (hierarchical)",
+      name));
 }
 
 }  // namespace tenon

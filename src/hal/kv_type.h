@@ -12,7 +12,8 @@ namespace tenon {
 std::string_view KvTypeName(KvType type);
 
 // Takes these, llama-server's spellings for the same number of bits (q8_0, q4_0) and those of a
-// configuration (8bit_int, 4bit_int, 4bit_nf4, 8bit_hier). kInvalidArgument names what is known.
+// configuration (8bit, 4bit, 4bit_nf4, hierarchical and longer ones). kInvalidArgument names what
+// is known.
 Result<KvType> ParseKvType(std::string_view name);
 
 }  // namespace tenon

@@ -32,6 +32,25 @@ monitoring: { min_latency_saving: 15%, p99_rollback: 0.4 }
   EXPECT_EQ(config->monitoring["p99_rollback"], 0.4);
 }
 
+TEST(ModuleConfigTest, ReadsQuantizationAndScheduling) {
+  for (const char* text : {"kv_cache: 4bit_nf4\nquantization: { recomputation: true }",
+                           "modules:\n  quantization: { kv_cache: \"4bit_nf4\", recomputation: true }",
+                           "kv_cache: 4bit_nf4\nquantization:\n  kv_cache: 4bit_nf4\n"
+                           "  recomputation: true"}) {
+    const auto config = ParseModuleConfig(text, "t.yaml");
+    ASSERT_TRUE(config.ok()) << config.error().ToString();
+    EXPECT_EQ(config->kv_cache, "4bit_nf4") << text;
+    EXPECT_EQ(config->recomputation, true) << text;
+    EXPECT_TRUE(config->modules.empty()) << text;
+  }
+  const auto config =
+      ParseModuleConfig("scheduling: { batch_window_ms: 20, max_batch: 8 }", "t.yaml");
+  ASSERT_TRUE(config.ok()) << config.error().ToString();
+  EXPECT_EQ(config->scheduling["max_batch"], 8);
+  EXPECT_EQ(config->kv_cache, "");
+  EXPECT_FALSE(config->recomputation.has_value());
+}
+
 TEST(ModuleConfigTest, NamesThePlaceOfWhatIsWrong) {
   const auto error = [](std::string_view text) {
     const auto config = ParseModuleConfig(text, "t.yaml");
@@ -45,6 +64,17 @@ TEST(ModuleConfigTest, NamesThePlaceOfWhatIsWrong) {
   EXPECT_THAT(error("modules: { ngram: { a: 1, a: 2 } }"), ::testing::HasSubstr("twice"));
   EXPECT_THAT(error("modules: {"), ::testing::HasSubstr("t.yaml"));
   EXPECT_THAT(error("[[["), ::testing::HasSubstr("t.yaml"));
+  EXPECT_THAT(error("kv_cache: q8\nquantization:\n  kv_cache: q4"),
+              ::testing::HasSubstr("t.yaml:3: the KV cache is q4 here and q8 at t.yaml:1"));
+  EXPECT_THAT(error("kv_cache: [q8]"), ::testing::HasSubstr("expected the type"));
+  EXPECT_THAT(error("quantization: 4bit"), ::testing::HasSubstr("values by name"));
+  EXPECT_THAT(error("quantization: { recomputation: 3 }"), ::testing::HasSubstr("true or false"));
+  EXPECT_THAT(error("quantization:\n  weights: 8bit_int"),
+              ::testing::HasSubstr("t.yaml:2: 'quantization.weights' is not supported"));
+  EXPECT_THAT(error("quantization: { group_size: 64 }"),
+              ::testing::HasSubstr("'quantization.group_size' is not supported"));
+  EXPECT_THAT(error("quantization: { bits: 4 }"),
+              ::testing::HasSubstr("'quantization.bits' is unknown"));
   EXPECT_THAT(error(std::string(2 << 20, ' ')), ::testing::HasSubstr("at most"));
 }
 

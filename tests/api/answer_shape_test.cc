@@ -98,6 +98,19 @@ TEST_F(HermesTest, ConstraintsAreMadeOnce) {
   EXPECT_NE(Ask(R"("json_schema":{"type":"number"})"), first);
 }
 
+TEST_F(HermesTest, Grammars) {
+  for (const char* field : {"\"grammar\":%", "\"guided_grammar\":%",
+                            "\"structured_outputs\":{\"grammar\":%}"}) {
+    std::string fields = field;
+    fields.replace(fields.find('%'), 1, R"("root ::= [a-c]+ (\"-\" root)?")");
+    Expect(fields, {"a", "abc-b-c"}, {"", "-a", "a-", "d"});
+  }
+  EXPECT_EQ(Ask(R"("grammar":"")"), nullptr);
+  EXPECT_EQ(answer_->status, 0);  // llama-server's clients send it empty
+  EXPECT_EQ(Ask(R"("grammar":"root ::= \"a\"\nb ::= (")"), nullptr);
+  EXPECT_NE(answer_->body.find("line 2, column 8"), std::string::npos) << answer_->body;
+}
+
 TEST_F(LlamaTest, ForcedCallsAndNoStrictTools) {
   Expect(Tools() + R"(,"tool_choice":"required")",
          {"{\"name\": \"f\", \"parameters\": {\"a\": 5}}"},

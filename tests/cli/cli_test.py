@@ -226,6 +226,36 @@ class ModelTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"needs \d+ bytes .* \d+ are available")
 
+    def test_the_configuration_names_the_kv_type(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def fails(command, text, *flags):
+                path = os.path.join(folder, "t.yaml")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                done = run(command, SMOLLM, "--config", path, *flags)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                return done.stderr
+            prompt = ("--raw", "-p", "a", "-n", "1")
+            message = fails("run", "\nkv_cache: 4bit_nf4", "-ctk", "f16", *prompt)
+            self.assertRegex(message, r"kv_cache is 4bit_nf4 and --cache-type-k is f16.*t.yaml:2|t.yaml:2.*kv_cache is 4bit_nf4 and --cache-type-k is f16")
+            self.assertRegex(fails("run", "kv_cache: 3bit", *prompt), "KV cache type '3bit'")
+            port = ("--port", "0")
+            message = fails("serve", "scheduling: { max_batch: 16 }", "-np", "8", *port)
+            self.assertIn("scheduling.max_batch is 16 and --parallel is 8", message)
+            message = fails("serve", "scheduling: { batch_window_ms: 5 }", "--batch-window-ms", "50", *port)
+            self.assertIn("scheduling.batch_window_ms is 5 and --batch-window-ms is 50", message)
+            self.assertIn("scheduling.max_batch", fails("serve", "scheduling: { max_batch: 0 }", *port))
+            self.assertIn("scheduling.window", fails("serve", "scheduling: { window: 5 }", *port))
+            self.assertIn("scheduling.batch_thresholds.prefill", fails("serve", "scheduling: { max_batch: 8, batch_thresholds: { prefill: 32 } }", *port))
+            self.assertIn("scheduling.batch_thresholds.decode", fails("serve", "scheduling: { batch_thresholds: { decode: 2 } }", *port))
+            self.assertIn("--preemption", fails("serve", "quantization: { recomputation: true }", "--preemption", "recompute", *port))
+            path = os.path.join(folder, "t.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("kv_cache: hierarchical\n")
+            by_config = run_json("run", SMOLLM, "--config", path, "--raw", "-p", "The sea", "-n", "8", "--temp", "0", "--json")
+            by_flag = run_json("run", SMOLLM, "-ctk", "hier", "--raw", "-p", "The sea", "-n", "8", "--temp", "0", "--json")
+            self.assertEqual(by_config["token_ids"], by_flag["token_ids"])
+
     def test_chat_from_a_pipe_reuses_the_cache(self):
         done = run("chat", SMOLLM, "--temp", "0", "-n", "40",
                    stdin="Tell me about the sea, in a few sentences please.\nAnd about rivers?\n/exit\n")

@@ -101,6 +101,24 @@ class GrpcTest(ServerTest):
         self.assertEqual(text_of(events), expected["message"]["content"])
         self.assertGreater(len(text_of(events)), 10)
 
+    def test_answers_of_a_form(self):
+        schema = '{"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "boolean"}}, "required": ["b", "a"]}'
+        forms = [({"json": schema}, r'^\{\s*"b"\s*:\s*-?\d+,\s*"a"\s*:\s*(true|false)\s*\}$'),
+                 ({"regex": "[a-z]{3}-[0-9]{2}"}, r"^[a-z]{3}-\d\d$"),
+                 ({"choice": ["yes", "no"]}, "^(yes|no)$"),
+                 ({"grammar": 'root ::= "<" [A-Z]+ ">"'}, "^<[A-Z]+>$")]
+        for form, pattern in forms:
+            for name, fields in (("Generate", {"text": PROMPT}), ("Chat", {"messages": MESSAGES})):
+                events = list(self.client.call(name, structured_outputs=form, **fields, sampling={
+                    "temperature": 1, "seed": 2, "max_tokens": 400}))
+                self.assertRegex(text_of(events), pattern, form)
+        invalid = grpc.StatusCode.INVALID_ARGUMENT
+        for form, field in (({"json": '{"not": {}}'}, "structured_outputs.json.not"), ({"json": "{"}, "structured_outputs.json"),
+                            ({"regex": "("}, "structured_outputs.regex"), ({"choice": [""]}, "structured_outputs.choice"),
+                            ({"grammar": "x"}, "structured_outputs.grammar"),
+                            ({"regex": "a", "grammar": 'root ::= "a"'}, "structured_outputs.grammar")):
+            self.assertIn(field, self.fails(invalid, self.client.call("Generate", text="a", structured_outputs=form)))
+
     def test_choices_and_logprobs(self):
         events = list(self.client.call("Generate", text=PROMPT, logprobs=3,
                                        sampling={"temperature": 1, "seed": 5, "n": 2, "max_tokens": 8}))

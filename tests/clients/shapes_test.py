@@ -129,6 +129,24 @@ class ShapesTest(ServerTest):
         self.assertEqual(self.server.json(CHAT, body)["choices"][0]["message"]["content"],
                          self.server.json(CHAT, free)["choices"][0]["message"]["content"])
 
+    def test_grammar(self):
+        grammar = 'root ::= item (", " item){2}\nitem ::= [a-z]+ "-" [0-9]{2} # name and number\n'
+        for field in ({"grammar": grammar}, {"guided_grammar": grammar}, {"structured_outputs": {"grammar": grammar}}):
+            content, reason = self.chat("Name three parts.", temperature=1, seed=3, max_tokens=200, **field)
+            self.assertEqual(reason, "stop")
+            self.assertRegex(content, r"^[a-z]+-\d\d(, [a-z]+-\d\d){2}$")
+        text = self.server.json("/completion", {"prompt": "1 + 2 =", "n_predict": 8, "grammar": 'root ::= " " [0-9]'})["content"]
+        self.assertRegex(text, r"^ \d$")
+
+    def test_an_ambiguous_grammar_ends_its_own_request_only(self):
+        ambiguous = 'root ::= "a" root "b" | "a" root "c" | "d"'
+        bias = self.server.json("/tokenize", {"content": "a"})["tokens"]
+        status, _, data = self.server.call(CHAT, ask("a", grammar=ambiguous, temperature=0, max_tokens=200,
+                                                     logit_bias=[[token, 100] for token in bias]))
+        self.assertEqual(status, 400, data)
+        self.assertIn("ambiguous", json.loads(data)["error"]["message"])
+        self.assertEqual(self.chat("a", grammar='root ::= "fine"', max_tokens=20)[0], "fine")
+
     def test_refusals(self):
         def refused(param, **options):
             status, _, data = self.server.call(CHAT, ask("x", **options))
@@ -140,7 +158,10 @@ class ShapesTest(ServerTest):
         refused("response_format", response_format={"type": "grammar"})
         refused("guided_regex", guided_regex="(" * 60000)
         refused("guided_choice", guided_choice=[""])
-        refused("grammar", grammar="root ::= \"a\"")
+        refused("grammar", grammar="root ::= x")
+        refused("json_schema", grammar="root ::= \"a\"", json_schema={})
+        status, _, data = self.server.call(CHAT, ask("x", grammar="root ::= \"a\"\n\nb ::= [z-a]"))
+        self.assertIn("line 3, column 8", json.loads(data)["error"]["message"], data)
         refused("json_schema", response_format=wrap({}), json_schema={})
         refused("tool_choice", tools=[WEATHER], tool_choice={"type": "function", "function": {"name": "other"}})
         refused("tool_choice", tool_choice="required")

@@ -375,6 +375,9 @@ TEST(KvType, NamesAndSpellings) {
   }
   EXPECT_EQ(*ParseKvType("q8_0"), KvType::kQ8);
   EXPECT_EQ(*ParseKvType("4bit_nf4"), KvType::kNf4);
+  EXPECT_EQ(*ParseKvType("8bit"), KvType::kQ8);
+  EXPECT_EQ(*ParseKvType("4bit"), KvType::kQ4);
+  EXPECT_EQ(*ParseKvType("hierarchical"), KvType::kHier);
   EXPECT_FALSE(ParseKvType("q5_0").ok());
   EXPECT_FALSE(ParseKvType("").ok());
 }

@@ -6,7 +6,6 @@
 #include <map>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
@@ -219,47 +218,67 @@ class AutomatonCompiler {
     return passable;
   }
 
-  // Nodes that are reached from `index` without reading anything.
-  void AddSilentSteps(int32_t index, const std::vector<char>& passable,
-                      std::vector<int32_t>& out) const {
+  // Nodes of the same rule that are reached from `index` without reading anything; the rule that is
+  // called there goes to `called`.
+  void AddSilentSteps(int32_t index, const std::vector<char>& passable, std::vector<int32_t>& out,
+                      std::vector<int32_t>& called) const {
     const Node& node = out_.node(index);
-    const auto through = [&](int32_t inner, int32_t after) {
-      out.push_back(inner);
-      if (passable[static_cast<size_t>(inner)] != 0)
-        out.push_back(after);
-    };
     if (node.kind == Kind::kSplit) {
       const auto targets = out_.targets(node);
       out.insert(out.end(), targets.begin(), targets.end());
     } else if (node.kind == Kind::kCall) {
-      through(node.a, node.next);
+      called.push_back(node.a);
+      if (passable[static_cast<size_t>(node.a)] != 0)
+        out.push_back(node.next);
     } else if (node.kind == Kind::kEnter) {
-      const Node& loop = out_.node(node.a);
-      through(loop.a, loop.next);
-      out.push_back(loop.next);
+      out.push_back(out_.node(node.a).a);
+      if (node.min == 0)
+        out.push_back(out_.node(node.a).next);
     }
   }
 
-  // Whether the rule that begins at `entry` calls itself before it reads anything, which would put
-  // frames on the stack without end.
-  bool BeginsWithItself(int32_t entry, const std::vector<char>& passable) const {
-    std::unordered_set<int32_t> seen = {entry};
+  // Entries of the rules that the one at `entry` may call before it reads anything. No two rules
+  // share nodes that lead on, so all of them have one list of seen nodes.
+  std::vector<int32_t> FirstCalls(int32_t entry, const std::vector<char>& passable,
+                                  std::vector<char>& seen) const {
+    std::vector<int32_t> calls;
     std::vector<int32_t> open = {entry};
-    std::vector<int32_t> steps;
     while (!open.empty()) {
       const int32_t index = open.back();
       open.pop_back();
-      const Node& node = out_.node(index);
-      if (node.kind == Kind::kCall && node.a == entry)
-        return true;
-      steps.clear();
-      AddSilentSteps(index, passable, steps);
-      for (const int32_t step : steps) {
-        if (seen.insert(step).second)
-          open.push_back(step);
+      if (std::exchange(seen[static_cast<size_t>(index)], char{1}) == 0)
+        AddSilentSteps(index, passable, open, calls);
+    }
+    return calls;
+  }
+
+  // Whether a rule calls itself before it reads anything, which would put frames on the stack
+  // without end: rules that nobody calls first are taken away until only cycles are left.
+  bool HasLeftRecursion(const std::vector<char>& passable) const {
+    std::unordered_map<int32_t, std::vector<int32_t>> calls;  // by entry
+    std::unordered_map<int32_t, int64_t> callers;
+    std::vector<char> seen(out_.nodes_.size(), 0);
+    for (const int32_t entry : rules_) {
+      if (entry == kUnknown || calls.contains(entry))
+        continue;
+      for (const int32_t called : calls[entry] = FirstCalls(entry, passable, seen))
+        ++callers[called];
+    }
+    std::vector<int32_t> open;
+    for (const auto& [entry, list] : calls) {
+      if (!callers.contains(entry))
+        open.push_back(entry);
+    }
+    size_t taken = 0;
+    for (; !open.empty(); ++taken) {
+      const int32_t entry = open.back();
+      open.pop_back();
+      for (const int32_t called : calls[entry]) {
+        if (--callers[called] == 0)
+          open.push_back(called);
       }
     }
-    return false;
+    return taken < calls.size();
   }
 
   Status CheckSilentCycles() const {
@@ -268,10 +287,8 @@ class AutomatonCompiler {
       if (node.kind == Kind::kEnter && passable[static_cast<size_t>(out_.node(node.a).a)] != 0)
         return InvalidArgument("a counted repetition of something that may be empty");
     }
-    for (const int32_t entry : rules_) {
-      if (entry != kUnknown && BeginsWithItself(entry, passable))
-        return InvalidArgument("a rule begins with itself (left recursion)");
-    }
+    if (HasLeftRecursion(passable))
+      return InvalidArgument("a rule begins with itself (left recursion)");
     return {};
   }
 
@@ -290,6 +307,8 @@ Result<Automaton> Automaton::Compile(const Grammar& grammar, Grammar::Term root)
 }
 
 int32_t Automaton::NeedOf(const Node& node) const {
+  // What is too deep is out of reach, however deep: so a need is lowered a few times only.
+  const auto bounded = [](int32_t need) { return need > kMaxDepth ? kImpossible : need; };
   switch (node.kind) {
     case Kind::kBytes:
       return sets_[static_cast<size_t>(node.a)].none() ? kImpossible : need(node.next);
@@ -303,11 +322,10 @@ int32_t Automaton::NeedOf(const Node& node) const {
       // A call at the end of a rule leaves no frame.
       if (this->node(node.next).kind == Kind::kReturn)
         return need(node.a);
-      return std::min(kImpossible, std::max(1 + need(node.a), need(node.next)));
+      return bounded(std::max(1 + need(node.a), need(node.next)));
     case Kind::kEnter: {
       const Node& loop = this->node(node.a);
-      return node.min == 0 ? need(loop.next)
-                           : std::min(kImpossible, std::max(1 + need(loop.a), need(loop.next)));
+      return node.min == 0 ? need(loop.next) : bounded(std::max(1 + need(loop.a), need(loop.next)));
     }
     case Kind::kLoop:
       return need(node.next);

@@ -9,9 +9,11 @@
 namespace tenon {
 namespace {
 
-// Stacks at once; far beyond what schemas need, and it keeps a hostile grammar from taking all
-// time.
+// Limits that only a hostile or very ambiguous grammar meets; each keeps it from taking all time or
+// memory: stacks at once; stacks looked at for one question, some 0.1 s; bytes of the tables.
 constexpr size_t kMaxStacks = 4096;
+constexpr size_t kMaxWork = 2'000'000;
+constexpr size_t kMaxTableBytes = size_t{128} << 20;
 
 size_t Mix(size_t hash, size_t value) {
   // The 64-bit golden ratio, as in boost::hash_combine.
@@ -20,10 +22,13 @@ size_t Mix(size_t hash, size_t value) {
 
 }  // namespace
 
-size_t Constraint::CellHash::operator()(const Cell& cell) const {
-  size_t hash = Mix(static_cast<size_t>(cell.below), static_cast<size_t>(cell.node));
-  hash = Mix(hash, static_cast<size_t>(cell.min));
-  return Mix(hash, static_cast<size_t>(cell.max));
+// Low bits are used, so the high ones, which a product mixes best, are brought down.
+size_t Constraint::HashOf(const Cell& cell) {
+  const auto low = static_cast<size_t>(static_cast<uint32_t>(cell.below));
+  const auto high = static_cast<size_t>(static_cast<uint32_t>(cell.node));
+  const size_t hash =
+      Mix(Mix(low << 32 | high, static_cast<size_t>(cell.min)), static_cast<size_t>(cell.max));
+  return hash ^ hash >> 32;
 }
 
 size_t Constraint::StateKeyHash::operator()(const std::vector<int32_t>& key) const {
@@ -41,18 +46,37 @@ Result<std::unique_ptr<Constraint>> Constraint::Create(const Grammar& grammar, G
 
 Constraint::Constraint(Automaton automaton, const TokenTrie& trie)
     : automaton_(std::move(automaton)), trie_(trie) {
-  start_ = Close({InternCell({-1, automaton_.start(), 0, 0})});
+  const int32_t first = InternCell({-1, automaton_.start(), 0, 0});
+  start_ = Close({&first, 1});
+}
+
+void Constraint::GrowSlots() {
+  constexpr size_t kFirstSlots = 4096;
+  cell_slots_.assign(std::max(kFirstSlots, 4 * cell_slots_.size()), -1);
+  const size_t last = cell_slots_.size() - 1;
+  for (size_t i = 0; i < cells_.size(); ++i) {
+    size_t slot = HashOf(cells_[i]) & last;
+    while (cell_slots_[slot] >= 0)
+      slot = (slot + 1) & last;
+    cell_slots_[slot] = static_cast<int32_t>(i);
+  }
 }
 
 int32_t Constraint::InternCell(const Cell& cell) {
-  const auto [found, is_new] = cell_index_.emplace(cell, static_cast<int32_t>(cells_.size()));
-  if (is_new) {
-    cells_.push_back(cell);
-    const int32_t depth =
-        cell.below < 0 ? 0 : cell_info_[static_cast<size_t>(cell.below)].depth + 1;
-    cell_info_.push_back({depth, -1, 0});
+  if (2 * (cells_.size() + 1) > cell_slots_.size())
+    GrowSlots();
+  const size_t last = cell_slots_.size() - 1;
+  size_t slot = HashOf(cell) & last;
+  for (; cell_slots_[slot] >= 0; slot = (slot + 1) & last) {
+    if (cells_[static_cast<size_t>(cell_slots_[slot])] == cell)
+      return cell_slots_[slot];
   }
-  return found->second;
+  const auto index = static_cast<int32_t>(cells_.size());
+  cell_slots_[slot] = index;
+  const int32_t depth = cell.below < 0 ? 0 : cell_info_[static_cast<size_t>(cell.below)].depth + 1;
+  cells_.push_back(cell);
+  cell_info_.push_back({depth, -1, 0, kUnknown});
+  return index;
 }
 
 Constraint::State Constraint::InternState(StateInfo info) {
@@ -64,6 +88,7 @@ Constraint::State Constraint::InternState(StateInfo info) {
   const auto [found, is_new] =
       state_index_.emplace(std::move(key), static_cast<State>(states_.size()));
   if (is_new) {
+    kept_cells_ += 2 * info.cells.size() + 1;
     states_.push_back(std::move(info));
     next_.insert(next_.end(), automaton_.classes(), kUnknown);
   }
@@ -110,11 +135,20 @@ void Constraint::Expand(int32_t index, bool& is_accepting) {
   }
 }
 
+size_t Constraint::TableBytes() const {
+  // What a hash table adds to an entry.
+  constexpr size_t kEntry = 64;
+  const size_t cells = cells_.size() * (sizeof(Cell) + sizeof(CellInfo)) + 4 * cell_slots_.size();
+  const size_t states =
+      states_.size() * (sizeof(StateInfo) + kEntry) + next_.size() * sizeof(State);
+  return cells + states + closed_.size() * kEntry + kept_cells_ * sizeof(int32_t);
+}
+
 // The state of these stacks and of all that follow from them without reading.
-Constraint::State Constraint::Close(std::vector<int32_t> open) {
-  open_ = std::move(open);
+Constraint::State Constraint::Close(std::span<const int32_t> open) {
+  open_.assign(open.begin(), open.end());
   ++round_;
-  std::vector<int32_t> reading;
+  reading_.clear();
   bool is_accepting = false;
   while (!open_.empty()) {
     const int32_t index = open_.back();
@@ -125,37 +159,55 @@ Constraint::State Constraint::Close(std::vector<int32_t> open) {
       continue;
     info.visited = round_;
     if (automaton_.node(node).kind == Automaton::Kind::kBytes)
-      reading.push_back(index);
+      reading_.push_back(index);
     else
       Expand(index, is_accepting);
-    if (reading.size() > kMaxStacks)
+    if (++work_ > kMaxWork || reading_.size() > kMaxStacks || open_.size() > kMaxWork)
+      is_exhausted_ = true;
+    if (is_exhausted_)
       return kDead;
   }
-  return InternState({std::move(reading), is_accepting, kDead, -1});
+  if (TableBytes() > kMaxTableBytes)
+    is_exhausted_ = true;
+  return is_exhausted_ ? kDead : InternState({reading_, is_accepting, kDead, -1});
+}
+
+// Close, remembered.
+Constraint::State Constraint::CloseKnown(std::span<const int32_t> open) {
+  if (open.size() == 1) {
+    const auto index = static_cast<size_t>(open.front());
+    if (cell_info_[index].closed == kUnknown) {
+      const State closed = Close(open);
+      cell_info_[index].closed = closed;
+    }
+    return cell_info_[index].closed;
+  }
+  const auto [known, is_new] = closed_.emplace(std::vector(open.begin(), open.end()), kDead);
+  if (is_new) {
+    kept_cells_ += open.size();
+    known->second = Close(open);
+  }
+  return known->second;
 }
 
 Constraint::State Constraint::Step(State state, size_t byte_class) {
   const uint8_t byte = automaton_.example(byte_class);
-  std::vector<int32_t> open;
+  stepped_.clear();
   for (const int32_t index : states_[static_cast<size_t>(state)].cells) {
-    const Cell cell = cells_[static_cast<size_t>(index)];
+    const Cell& cell = cells_[static_cast<size_t>(index)];
     const Automaton::Node& node = automaton_.node(cell.node);
     if (automaton_.Contains(node, byte))
-      open.push_back(InternCell({cell.below, node.next, 0, 0}));
+      stepped_.push_back(InternCell({cell.below, node.next, 0, 0}));
   }
-  State next = kDead;
-  if (!open.empty()) {
-    const auto [known, is_new] = closed_.emplace(open, kDead);
-    if (is_new)
-      known->second = Close(std::move(open));
-    next = known->second;
-  }
+  work_ += states_[static_cast<size_t>(state)].cells.size() / 8;  // a look costs less than a stack
+  const State next = stepped_.empty() ? kDead : CloseKnown(stepped_);
   next_[static_cast<size_t>(state) * automaton_.classes() + byte_class] = next;
   return next;
 }
 
 Constraint::State Constraint::AfterBytes(State state, std::string_view bytes) {
   const std::lock_guard lock(mutex_);
+  work_ = 0;
   for (const char c : bytes) {
     if (state == kDead)
       return kDead;
@@ -170,6 +222,8 @@ bool Constraint::IsAccepting(State state) const {
 }
 
 bool Constraint::IsFinal(State state) const {
+  if (state == kDead)
+    return false;
   const std::lock_guard lock(mutex_);
   const StateInfo& info = states_[static_cast<size_t>(state)];
   return info.is_accepting && info.cells.empty();
@@ -287,6 +341,7 @@ void Constraint::Mask(State state, std::span<uint64_t> out) {
   // A mask is kept for each state up to this many bytes; beyond it they are made again.
   constexpr size_t kMaxMaskBytes = size_t{16} << 20;
   const std::lock_guard lock(mutex_);
+  work_ = 0;
   ++stats_.masks;
   const State clamped = Clamp(state);
   const int32_t known = states_[static_cast<size_t>(clamped)].mask;
@@ -312,6 +367,7 @@ ConstraintStats Constraint::stats() const {
   ConstraintStats stats = stats_;
   stats.states = states_.size();
   stats.cells = cells_.size();
+  stats.bytes = TableBytes() + masks_.size() * trie_.mask_words() * sizeof(uint64_t);
   return stats;
 }
 

@@ -6,10 +6,12 @@
 // one token can't exhaust are the same to it, so a string of at most 5000 characters has few masks,
 // not 5000.
 //
-// Holds its tables for as long as it lives; they grow with what is generated. The trie must outlive
-// it. Threading: any thread; one at a time inside.
+// Holds its tables for as long as it lives; they grow with what is generated, up to a limit beyond
+// which the constraint is exhausted: a grammar that is so ambiguous can't be followed. The trie
+// must outlive it. Threading: any thread; one at a time inside.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,6 +34,7 @@ struct ConstraintStats {
   double worst_seconds = 0;  // of one
   size_t states = 0;
   size_t cells = 0;
+  size_t bytes = 0;  // of the tables, about
 };
 
 class Constraint {
@@ -54,10 +57,16 @@ class Constraint {
   // alone. REQUIRES: out has trie().mask_words() words.
   void Mask(State state, std::span<uint64_t> out);
 
+  // A limit of the tables was met: what came after it says nothing, and whoever uses the constraint
+  // gives up. Once true it stays so.
+  bool IsExhausted() const { return is_exhausted_; }
+
   const TokenTrie& trie() const { return trie_; }
   ConstraintStats stats() const;
 
  private:
+  static constexpr State kUnknown = -2;
+
   // A frame of a stack, linked to the ones below it; the topmost one stands for the whole stack.
   struct Cell {
     int32_t below = -1;  // -1: none
@@ -66,13 +75,11 @@ class Constraint {
     int64_t max = 0;  // that are allowed
     bool operator==(const Cell&) const = default;
   };
-  struct CellHash {
-    size_t operator()(const Cell& cell) const;
-  };
   struct CellInfo {
-    int32_t depth = 0;     // frames below
-    int32_t clamped = -1;  // ClampCell's result; -1: not known yet
-    uint32_t visited = 0;  // round of the closure that saw it last
+    int32_t depth = 0;        // frames below
+    int32_t clamped = -1;     // ClampCell's result; -1: not known yet
+    uint32_t visited = 0;     // round of the closure that saw it last
+    State closed = kUnknown;  // what Close makes of this stack alone
   };
   struct StateInfo {
     std::vector<int32_t> cells;  // stacks whose topmost frame reads a byte, sorted
@@ -91,10 +98,14 @@ class Constraint {
 
   Constraint(Automaton automaton, const TokenTrie& trie);
 
+  static size_t HashOf(const Cell& cell);
+  void GrowSlots();
   int32_t InternCell(const Cell& cell);
   State InternState(StateInfo info);
   void Expand(int32_t cell, bool& is_accepting);
-  State Close(std::vector<int32_t> open);
+  State Close(std::span<const int32_t> open);
+  State CloseKnown(std::span<const int32_t> open);
+  size_t TableBytes() const;
   State Step(State state, size_t byte_class);
   State Next(State state, uint8_t byte) {
     const size_t byte_class = automaton_.class_of(byte);
@@ -107,8 +118,6 @@ class Constraint {
   void Walk(const TokenTrie::Tree& tree, State state, std::span<uint64_t> out);
   void MakeMask(State state, std::span<uint64_t> out);
 
-  static constexpr State kUnknown = -2;
-
   const Automaton automaton_;
   const TokenTrie& trie_;
   State start_ = kDead;
@@ -116,15 +125,21 @@ class Constraint {
   mutable std::mutex mutex_;  // guards all below
   std::vector<Cell> cells_;
   std::vector<CellInfo> cell_info_;
-  std::unordered_map<Cell, int32_t, CellHash> cell_index_;
+  // Indices of cells by hash, -1 where none is: open addressing, at most half full.
+  std::vector<int32_t> cell_slots_;
   std::vector<StateInfo> states_;
   std::vector<State> next_;  // [states][classes]; kUnknown: not looked at
   std::unordered_map<std::vector<int32_t>, State, StateKeyHash> state_index_;
-  // What Close made of the stacks it was given: many bytes lead a state to the same ones.
+  // What Close made of several stacks: many bytes lead a state to the same ones.
   std::unordered_map<std::vector<int32_t>, State, StateKeyHash> closed_;
   std::vector<TokenMask> masks_;
-  std::vector<int32_t> open_;  // of the closure
+  std::vector<int32_t> open_;     // of the closure
+  std::vector<int32_t> reading_;  // of the closure
+  std::vector<int32_t> stepped_;  // of a step
   uint32_t round_ = 0;
+  size_t work_ = 0;        // stacks looked at since the last question from outside
+  size_t kept_cells_ = 0;  // in all states and keys
+  std::atomic<bool> is_exhausted_ = false;
   std::vector<State> path_;  // of a walk
   ConstraintStats stats_;
 };
@@ -146,7 +161,10 @@ class ConstraintCursor {
     state_ = constraint_->AfterBytes(state_, constraint_->trie().Bytes(token));
   }
   void Restart() { state_ = constraint_->start(); }
-  bool IsOver() const { return state_ == Constraint::kDead || constraint_->IsFinal(state_); }
+  bool IsOver() const {
+    return state_ == Constraint::kDead ? !IsExhausted() : constraint_->IsFinal(state_);
+  }
+  bool IsExhausted() const { return constraint_->IsExhausted(); }
 
  private:
   Constraint* constraint_;

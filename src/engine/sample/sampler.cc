@@ -169,6 +169,8 @@ Status Sampler::TakeLogits(std::span<const float> logits) {
   logits_.assign(logits.begin(), logits.end());
   if (cursor_.has_value())
     Ban(cursor_->Mask());
+  if (cursor_.has_value() && cursor_->IsExhausted())
+    return InvalidArgument("the demanded form of the answer is too ambiguous to follow it");
   return {};
 }
 

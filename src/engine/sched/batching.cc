@@ -12,7 +12,7 @@ std::optional<SchedTime> EntryTime(BatchingPolicy policy, const BatchWindow& lim
     const bool may_join = policy == BatchingPolicy::kContinuous && state.running < limits.max_batch;
     return may_join ? std::optional(SchedTime::min()) : std::nullopt;
   }
-  if (state.waiting >= limits.max_batch)
+  if (state.waiting >= std::min(limits.enough, limits.max_batch))
     return SchedTime::min();
   const SchedTime window_end = state.oldest + limits.window;
   if (policy == BatchingPolicy::kStatic)

@@ -23,6 +23,7 @@ using SchedTime = std::chrono::steady_clock::time_point;
 
 struct BatchWindow {
   int64_t max_batch = 32;
+  int64_t enough = 32;  // waiting sequences that wait for no others
   std::chrono::nanoseconds window = std::chrono::milliseconds(50);
   // Requests of one burst come within a millisecond or two of each other; a longer silence means
   // that waiting on would only delay the ones that are here.

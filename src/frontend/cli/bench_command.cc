@@ -70,6 +70,7 @@ Status Bench(const BenchFlags& flags) {
   const std::vector<BenchCase> cases = Cases(flags);
   TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
   TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
+  TENON_RETURN_IF_ERROR(AddKvType(config, options));
   options.context_tokens = 32;
   options.sequences = 1;
   for (const BenchCase& bench_case : cases) {

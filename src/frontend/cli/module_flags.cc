@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "hal/kv_type.h"
+
 namespace tenon {
 
 void ModuleFlags::Add(CLI::App& app) {
@@ -28,6 +30,24 @@ Result<ModuleConfig> ModuleFlags::ToConfig() const {
       all.modules.push_back(std::move(entry));
   }
   return all;
+}
+
+Status AddKvType(const ModuleConfig& config, LoadOptions& options) {
+  if (config.kv_cache.empty())
+    return {};
+  Result<KvType> type = ParseKvType(config.kv_cache);
+  if (!type.ok()) {
+    type.error().where = config.kv_cache_where;
+    return type.error();
+  }
+  if (options.kv_type.has_value() && *options.kv_type != *type) {
+    return InvalidArgument(
+        fmt::format("kv_cache is {} and --cache-type-k is {}; both must be the same",
+                    config.kv_cache, KvTypeName(*options.kv_type)),
+        config.kv_cache_where);
+  }
+  options.kv_type = *type;
+  return {};
 }
 
 void AddGuessRows(const ModuleConfig& config, LoadOptions& options) {

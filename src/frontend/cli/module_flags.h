@@ -22,6 +22,10 @@ struct ModuleFlags {
   Result<ModuleConfig> ToConfig() const;
 };
 
+// The KV cache's type, where the configuration names one. Fails when -ctk or -ctv, which are in the
+// options already, name another.
+Status AddKvType(const ModuleConfig& config, LoadOptions& options);
+
 // Makes room for guesses in the steps, when there are modules.
 void AddGuessRows(const ModuleConfig& config, LoadOptions& options);
 

@@ -99,20 +99,23 @@ std::unique_ptr<ConfigFollower> FollowConfig(const ServeFlags& flags, ModuleCont
   return std::make_unique<ConfigFollower>(flags.modules.config, *control, config);
 }
 
-Status Serve(const ServeFlags& flags) {
+Status Serve(const ServeFlags& given) {
+  ServeFlags flags = given;
   ShutdownSignal shutdown;
   ServeLog log;
   const LogScope log_scope(log, flags.quiet ? LogLevel::kWarning : LogLevel::kInfo);
   TENON_ASSIGN_OR_RETURN(const std::filesystem::path path, flags.model.Path());
   TENON_ASSIGN_OR_RETURN(auto model, Model::Open(path));
   TENON_ASSIGN_OR_RETURN(LoadOptions load, flags.model.ToLoadOptions());
-  load.batch_outputs = std::max(load.batch_outputs, flags.parallel);
-  load.sequences = flags.parallel;
-  if (flags.parallel > load.batch_tokens)
-    return InvalidArgument(fmt::format("{} sequences need as many tokens in a step; -b is {}",
-                                       flags.parallel, load.batch_tokens),
-                           "--parallel");
   TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
+  TENON_RETURN_IF_ERROR(flags.Take(config));
+  TENON_RETURN_IF_ERROR(AddKvType(config, load));
+  load.batch_outputs = std::max(load.batch_outputs, flags.max_batch());
+  load.sequences = flags.max_batch();
+  if (flags.max_batch() > load.batch_tokens)
+    return InvalidArgument(fmt::format("{} sequences need as many tokens in a step; -b is {}",
+                                       flags.max_batch(), load.batch_tokens),
+                           "--parallel");
   AddGuessRows(config, load);
   TENON_ASSIGN_OR_RETURN(const HttpServerOptions http_options, flags.ToHttpOptions());
   // /health is answered while the model loads.
@@ -136,7 +139,7 @@ Status Serve(const ServeFlags& flags) {
   context.SetEngine(engine.get());
   shutdown.SetReady();
   fmt::print(stderr, "{} is ready: {} tokens of KV cache, {} sequences at once\n", url,
-             model->context_tokens(), flags.parallel);
+             model->context_tokens(), flags.max_batch());
   shutdown.Wait();
   fmt::print(stderr, "ending: no new requests; a second signal ends at once\n");
   engine->Drain(std::chrono::seconds(flags.drain_timeout_s));

@@ -85,6 +85,54 @@ void AddScheduling(ServeFlags& flags, CLI::App& app) {
       ->check(CLI::Range(int64_t{0}, int64_t{86'400}));
 }
 
+// A number of the configuration's `scheduling:`.
+struct ScheduledNumber {
+  std::string name;
+  const nlohmann::json& value;
+  int64_t least;
+  int64_t most;
+};
+
+Result<int64_t> NumberOf(const ScheduledNumber& number) {
+  const bool is_whole = number.value.is_number_integer();
+  if (!is_whole || number.value < number.least || number.value > number.most) {
+    return InvalidArgument(fmt::format("found {}, expected a number from {} to {}",
+                                       number.value.dump(), number.least, number.most),
+                           fmt::format("scheduling.{}", number.name));
+  }
+  return number.value.get<int64_t>();
+}
+
+Status TakeNumber(const ScheduledNumber& number, const char* flag, std::optional<int64_t>& value) {
+  TENON_ASSIGN_OR_RETURN(const int64_t given, NumberOf(number));
+  if (value.value_or(given) != given) {
+    return InvalidArgument(fmt::format("scheduling.{} is {} and {} is {}; both must be the same",
+                                       number.name, given, flag, *value),
+                           flag);
+  }
+  value = given;
+  return {};
+}
+
+// {prefill, decode}: so many sequences that wait to begin end the wait; decodes never wait.
+Result<int64_t> ThresholdOf(const nlohmann::json& value) {
+  int64_t threshold = 0;
+  if (!value.is_object())
+    return InvalidArgument("expected prefill and decode by name", "scheduling.batch_thresholds");
+  for (const auto& [name, number] : value.items()) {
+    const std::string path = fmt::format("batch_thresholds.{}", name);
+    if (name == "prefill") {
+      TENON_ASSIGN_OR_RETURN(threshold, NumberOf({path, number, 1, 1024}));
+    } else if (name == "decode") {
+      TENON_ASSIGN_OR_RETURN([[maybe_unused]] const int64_t one, NumberOf({path, number, 1, 1}));
+    } else {
+      return InvalidArgument("unknown; there are prefill and decode",
+                             fmt::format("scheduling.{}", path));
+    }
+  }
+  return threshold;
+}
+
 }  // namespace
 
 void ServeFlags::Add(CLI::App& app) {
@@ -103,6 +151,39 @@ void ServeFlags::Add(CLI::App& app) {
   app.add_flag("--jinja")->group("");
   app.add_flag("--metrics")->group("");
   app.add_flag("--slots")->group("");
+}
+
+Status ServeFlags::Take(const ModuleConfig& config) {
+  for (const auto& [name, value] : config.scheduling.items()) {
+    if (name == "batch_window_ms") {
+      TENON_RETURN_IF_ERROR(
+          TakeNumber({name, value, 0, 10'000}, "--batch-window-ms", batch_window_ms));
+    } else if (name == "max_batch") {
+      TENON_RETURN_IF_ERROR(TakeNumber({name, value, 1, 1024}, "--parallel", parallel));
+    } else if (name == "warmup_iters") {
+      TENON_ASSIGN_OR_RETURN(warmup_steps, NumberOf({name, value, 1, 10'000}));
+    } else if (name == "batch_thresholds") {
+      TENON_ASSIGN_OR_RETURN(batch_threshold, ThresholdOf(value));
+    } else {
+      return InvalidArgument(
+          "unknown; there are batch_window_ms, max_batch, batch_thresholds and warmup_iters",
+          fmt::format("scheduling.{}", name));
+    }
+  }
+  if (batch_threshold > max_batch())
+    return InvalidArgument(
+        fmt::format("found {}, and {} sequences run at once", batch_threshold, max_batch()),
+        "scheduling.batch_thresholds.prefill");
+  if (!config.recomputation.has_value())
+    return {};
+  const char* wanted = *config.recomputation ? "checkpoint" : "recompute";
+  if (!preemption.empty() && preemption != wanted)
+    return InvalidArgument(fmt::format("quantization.recomputation asks for {} and --preemption "
+                                       "for {}",
+                                       wanted, preemption),
+                           "--preemption");
+  preemption = wanted;
+  return {};
 }
 
 Result<std::vector<ApiKey>> ServeFlags::ApiKeys() const {
@@ -149,10 +230,12 @@ GrpcServerOptions ServeFlags::ToGrpcOptions(const HttpServerOptions& http) const
 
 ServingOptions ServeFlags::ToServingOptions(const LoadOptions& load) const {
   ServingOptions options;
-  options.max_batch = parallel;
+  options.max_batch = max_batch();
   options.token_budget = load.batch_tokens;
   options.queue_limit = queue_limit;
-  options.batch_window = std::chrono::milliseconds(batch_window_ms);
+  options.batch_window = std::chrono::milliseconds(batch_window_ms.value_or(50));
+  options.batch_threshold = batch_threshold;
+  options.warmup_steps = warmup_steps;
   options.policy = policy == "static" ? BatchingPolicy::kStatic : BatchingPolicy::kContinuous;
   options.preemption = preemption == "checkpoint" ? Preemption::kCheckpoint
                        : preemption == "cheapest" ? Preemption::kCheapest

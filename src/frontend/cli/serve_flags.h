@@ -24,9 +24,11 @@ struct ServeFlags {
   uint16_t grpc_port = 0;  // 0: no gRPC
   std::vector<std::string> api_keys;
   std::string api_key_file;
-  int64_t parallel = 32;
+  std::optional<int64_t> parallel;  // absent: 32
   int64_t queue_limit = 512;
-  int64_t batch_window_ms = 50;
+  std::optional<int64_t> batch_window_ms;  // absent: 50
+  int64_t batch_threshold = 0;             // of the configuration alone, as the next one
+  int64_t warmup_steps = 4;
   std::string policy = "continuous";
   std::vector<std::string> aliases;
   std::vector<std::string> cors_origins;
@@ -38,12 +40,18 @@ struct ServeFlags {
   int64_t request_timeout_s = 0;
   int64_t drain_timeout_s = 30;
   std::string slot_save_path;
-  std::string preemption = "recompute";
+  std::string preemption;  // empty: recompute
   int64_t checkpoint_interval = 4;
   bool log_content = false;
   bool quiet = false;
 
   void Add(CLI::App& app);
+
+  // Takes over what the configuration says about scheduling and recomputation. Fails, naming both,
+  // where a flag says something else, and naming the field where it can't be kept.
+  Status Take(const ModuleConfig& config);
+  int64_t max_batch() const { return parallel.value_or(kMaxBatch); }
+  static constexpr int64_t kMaxBatch = 32;
 
   // Keys of the flags, the file and the environment, without repetition.
   Result<std::vector<ApiKey>> ApiKeys() const;

@@ -6,9 +6,10 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMaxConstraints = 64;
-// Stacks of one constraint, some 100 bytes each: a constraint that has seen that many texts begins
-// anew with the next request.
-constexpr size_t kMaxCells = 200'000;
+// Tables of one constraint that has seen many texts: it begins anew with the next request.
+constexpr size_t kMaxBytesOfOne = size_t{32} << 20;
+// Of all that are kept: those used longest ago go first.
+constexpr size_t kMaxBytes = size_t{256} << 20;
 
 }  // namespace
 
@@ -34,7 +35,7 @@ std::shared_ptr<Constraint> ConstraintStore::Find(const std::string& key) {
   const auto found = std::ranges::find(made_, key, [](const auto& made) { return made.first; });
   if (found == made_.end())
     return nullptr;
-  if (found->second->stats().cells > kMaxCells) {
+  if (found->second->IsExhausted() || found->second->stats().bytes > kMaxBytesOfOne) {
     made_.erase(found);
     return nullptr;
   }
@@ -56,9 +57,19 @@ Result<std::shared_ptr<Constraint>> ConstraintStore::Get(const Tokenizer& tokeni
   std::shared_ptr<Constraint> constraint(made, made->constraint.get());
   const std::lock_guard lock(mutex_);
   made_.emplace_front(key, constraint);
-  if (made_.size() > kMaxConstraints)
-    made_.pop_back();
+  DropOld();
   return constraint;
+}
+
+void ConstraintStore::DropOld() {
+  size_t bytes = 0;
+  size_t kept = 0;
+  for (auto each = made_.begin(); each != made_.end();) {
+    bytes += each->second->stats().bytes;
+    const bool fits = kept < kMaxConstraints && (kept == 0 || bytes <= kMaxBytes);
+    kept += fits ? 1 : 0;
+    each = fits ? std::next(each) : made_.erase(each);
+  }
 }
 
 }  // namespace tenon

@@ -33,6 +33,7 @@ class ConstraintStore {
   struct Made;
   std::shared_ptr<const TokenTrie> TrieOf(const Tokenizer& tokenizer, int32_t vocab_size);
   std::shared_ptr<Constraint> Find(const std::string& key);
+  void DropOld();
 
   std::mutex mutex_;  // guards all below
   std::shared_ptr<const TokenTrie> trie_;

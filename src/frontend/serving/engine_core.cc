@@ -22,12 +22,12 @@ Status EngineCore::WarmUp() {
                            LayerCheckpoints::Create(runner_, options_.checkpoint_interval));
   }
   constexpr int64_t kPromptTokens = 64;
-  constexpr int64_t kDecodes = 4;  // the first ones are slower
   const int64_t capacity = int64_t{runner_.kv_config().blocks} * kKvBlockTokens;
-  const int64_t prompt = std::min({kPromptTokens, options_.token_budget, capacity - kDecodes});
+  const int64_t decodes = std::min(options_.warmup_steps, capacity - 1);
+  const int64_t prompt = std::min({kPromptTokens, options_.token_budget, capacity - decodes});
   Sequence sequence(runner_.kv(), CacheScope{}, PrefixCache::kOff);
-  TENON_RETURN_IF_ERROR(ReserveNow(sequence, prompt + kDecodes));
-  for (int64_t position = 0; position < prompt + kDecodes;) {
+  TENON_RETURN_IF_ERROR(ReserveNow(sequence, prompt + decodes));
+  for (int64_t position = 0; position < prompt + decodes;) {
     const int64_t count = position == 0 ? prompt : 1;
     const std::vector<int32_t> tokens(static_cast<size_t>(count), 0);
     builder_.Clear();

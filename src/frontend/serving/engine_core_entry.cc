@@ -46,7 +46,9 @@ SchedTime EngineCore::AdmitWaiting(SchedTime now) {
     state.newest = std::max(state.newest, request.submitted);
     queue.push_back({request.id, request.spec.priority, request.spec.tenant, choice->entry});
   }
-  const BatchWindow window{options_.max_batch, options_.batch_window};
+  const int64_t enough =
+      options_.batch_threshold > 0 ? options_.batch_threshold : options_.max_batch;
+  const BatchWindow window{options_.max_batch, enough, options_.batch_window};
   const SchedTime entry = EntryTime(options_.policy, window, state).value_or(SchedTime::max());
   if (entry > now)
     return entry;

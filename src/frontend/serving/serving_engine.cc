@@ -35,6 +35,13 @@ Status CheckOptions(const ServingOptions& options, const PlanOptions& plan) {
   if (options.queue_limit < 1)
     return InvalidArgument(fmt::format("found {}, expected 1 or more", options.queue_limit),
                            "queue_limit");
+  if (options.batch_threshold < 0 || options.batch_threshold > options.max_batch)
+    return InvalidArgument(fmt::format("found {}, expected at most max_batch, {}",
+                                       options.batch_threshold, options.max_batch),
+                           "batch_threshold");
+  if (options.warmup_steps < 1)
+    return InvalidArgument(fmt::format("found {}, expected 1 or more", options.warmup_steps),
+                           "warmup_steps");
   if (options.batch_window.count() < 0)
     return InvalidArgument(
         fmt::format("found {} ms, expected 0 or more", options.batch_window.count()),

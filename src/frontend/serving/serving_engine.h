@@ -51,6 +51,8 @@ struct ServingOptions {
   Preemption preemption = Preemption::kRecompute;
   int64_t checkpoint_interval = 4;  // k; other than with kRecompute the states of all KV are kept
   std::chrono::seconds stuck_after{30};  // a step that takes longer makes health() kStuck
+  int64_t batch_threshold = 0;           // waiting sequences that end the window; 0: max_batch
+  int64_t warmup_steps = 4;              // decodes before the engine is ready
 };
 
 // Logprobs of the prompt's own tokens, for scoring (echo with logprobs).

@@ -35,7 +35,10 @@ class YamlConverter {
   }
 
   Error Fail(const YAML::Node& node, std::string message) const {
-    return InvalidArgument(std::move(message), fmt::format("{}:{}", where_, node.Mark().line + 1));
+    return InvalidArgument(std::move(message), PlaceOf(node));
+  }
+  std::string PlaceOf(const YAML::Node& node) const {
+    return fmt::format("{}:{}", where_, node.Mark().line + 1);
   }
 
   // `tag`: "!" for what stands in quotes, which is text whatever it looks like.
@@ -88,6 +91,48 @@ class YamlConverter {
   int values_ = 0;
 };
 
+Status ReadKvCache(const YAML::Node& node, YamlConverter& converter, ModuleConfig& config) {
+  if (!node.IsScalar() || node.Scalar().empty())
+    return converter.Fail(node, "expected the type of the KV cache, such as f16 or 4bit_nf4");
+  const std::string& type = node.Scalar();
+  if (!config.kv_cache.empty() && config.kv_cache != type) {
+    return converter.Fail(node, fmt::format("the KV cache is {} here and {} at {}", type,
+                                            config.kv_cache, config.kv_cache_where));
+  }
+  config.kv_cache = type;
+  config.kv_cache_where = converter.PlaceOf(node);
+  return {};
+}
+
+// What can be quantized when a model is loaded: its KV cache.
+Status ReadQuantization(const YAML::Node& node, YamlConverter& converter, ModuleConfig& config) {
+  if (!node.IsMap())
+    return converter.Fail(node, "expected values by name");
+  for (const auto& entry : node) {
+    const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : std::string();
+    const auto refuse = [&](std::string_view why) {
+      return converter.Fail(entry.first, fmt::format("'quantization.{}' {}", name, why));
+    };
+    if (name == "kv_cache") {
+      TENON_RETURN_IF_ERROR(ReadKvCache(entry.second, converter, config));
+    } else if (name == "recomputation") {
+      TENON_ASSIGN_OR_RETURN(const nlohmann::json value, converter.Convert(entry.second));
+      if (!value.is_boolean())
+        return refuse("must be true or false");
+      config.recomputation = value.get<bool>();
+    } else if (name == "weights") {
+      return refuse(
+          "is not supported: weights keep their file's format, `tenon quantize` makes "
+          "another");
+    } else if (name == "group_size" || name == "long_group_size" || name == "long_from") {
+      return refuse("is not supported: the groups of a KV cache type are fixed");
+    } else {
+      return refuse("is unknown; there are kv_cache and recomputation");
+    }
+  }
+  return {};
+}
+
 Status ReadModules(const YAML::Node& node, YamlConverter& converter, ModuleConfig& config) {
   if (!node.IsMap())
     return converter.Fail(node, "'modules' must be a map of modules and their options");
@@ -95,6 +140,10 @@ Status ReadModules(const YAML::Node& node, YamlConverter& converter, ModuleConfi
     if (!entry.first.IsScalar())
       return converter.Fail(entry.first, "expected a module's name");
     ModuleConfig::Entry module{entry.first.Scalar(), nlohmann::json::object()};
+    if (module.name == "quantization") {
+      TENON_RETURN_IF_ERROR(ReadQuantization(entry.second, converter, config));
+      continue;
+    }
     const auto is_same = [&](const auto& other) { return other.name == module.name; };
     if (std::ranges::any_of(config.modules, is_same))
       return converter.Fail(entry.first, fmt::format("'{}' stands here twice", module.name));
@@ -117,6 +166,26 @@ Status ReadObject(const YAML::Node& node, YamlConverter& converter, nlohmann::js
   return {};
 }
 
+Status ReadField(const std::string& name, const YAML::Node& value, YamlConverter& converter,
+                 ModuleConfig& config) {
+  if (name == "modules")
+    return ReadModules(value, converter, config);
+  if (name == "module_memory_quota")
+    return ReadObject(value, converter, config.memory_quota);
+  if (name == "monitoring")
+    return ReadObject(value, converter, config.monitoring);
+  if (name == "scheduling")
+    return ReadObject(value, converter, config.scheduling);
+  if (name == "kv_cache")
+    return ReadKvCache(value, converter, config);
+  if (name == "quantization")
+    return ReadQuantization(value, converter, config);
+  return converter.Fail(
+      value, fmt::format("unknown field '{}'; there are modules, module_memory_quota, monitoring, "
+                         "scheduling, kv_cache and quantization",
+                         name));
+}
+
 Result<ModuleConfig> ReadRoot(const YAML::Node& root, const std::string& where) {
   ModuleConfig config;
   YamlConverter converter(where);
@@ -126,21 +195,7 @@ Result<ModuleConfig> ReadRoot(const YAML::Node& root, const std::string& where) 
     return converter.Fail(root, "expected a map");
   for (const auto& entry : root) {
     const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : std::string();
-    Status status;
-    if (name == "modules")
-      status = ReadModules(entry.second, converter, config);
-    else if (name == "module_memory_quota")
-      status = ReadObject(entry.second, converter, config.memory_quota);
-    else if (name == "monitoring")
-      status = ReadObject(entry.second, converter, config.monitoring);
-    else if (name == "scheduling")
-      status = ReadObject(entry.second, converter, config.scheduling);
-    else
-      status = converter.Fail(entry.first, fmt::format("unknown field '{}'; there are modules, "
-                                                       "module_memory_quota, monitoring and "
-                                                       "scheduling",
-                                                       name));
-    TENON_RETURN_IF_ERROR(std::move(status));
+    TENON_RETURN_IF_ERROR(ReadField(name, entry.second, converter, config));
   }
   return config;
 }

@@ -1,6 +1,8 @@
-// ModuleConfig: which acceleration modules run, and what watches over them: the parts of tenon.yaml
-// that begin with `modules:`, and the --module flags.
+// ModuleConfig: tenon.yaml, and the --module flags: which acceleration modules run, what watches
+// over them, how the KV cache is kept and how requests are batched.
 //
+//   kv_cache: 4bit_nf4
+//   scheduling: { batch_window_ms: 50, max_batch: 32 }
 //   modules:                      # in this order within a stage
 //     ngram: { max_guesses: 8 }
 //     draft_model: { model: smollm2-135m-instruct }
@@ -12,6 +14,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +33,11 @@ struct ModuleConfig {
   nlohmann::json memory_quota = nlohmann::json::object();
   nlohmann::json monitoring = nlohmann::json::object();
   nlohmann::json scheduling = nlohmann::json::object();
+  // As `kv_cache:` or `quantization: { kv_cache: ... }` names it; empty: not given.
+  std::string kv_cache;
+  std::string kv_cache_where;  // "file:line"
+  // `quantization: { recomputation: ... }`: KV that was given away is rebuilt from hidden states.
+  std::optional<bool> recomputation;
 };
 
 // Fails with kIo, or kInvalidArgument naming the file and line: text that is no YAML, keys that

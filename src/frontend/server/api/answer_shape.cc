@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/constrain/gbnf.h"
 #include "engine/constrain/json_schema.h"
 #include "engine/constrain/regex.h"
 #include "frontend/server/api/tool_grammar.h"
@@ -39,6 +40,13 @@ void UseRegex(FieldReader& fields, std::string_view name, AnswerShape& shape) {
   fields.String(name, regex);
   if (!regex.empty() && Claim(fields, name, AnswerShape::Kind::kRegex, shape))
     shape.regex = std::move(regex);
+}
+
+void UseGrammar(FieldReader& fields, std::string_view name, AnswerShape& shape) {
+  std::string grammar;
+  fields.String(name, grammar);
+  if (!grammar.empty() && Claim(fields, name, AnswerShape::Kind::kGrammar, shape))
+    shape.grammar = std::move(grammar);
 }
 
 void UseChoices(FieldReader& fields, std::string_view name, AnswerShape& shape) {
@@ -90,6 +98,8 @@ Result<Grammar::Term> ShapeTerm(JsonGrammar& json, const AnswerShape& shape) {
       return CompileRegex(json.grammar(), shape.regex, TextForm::kPlain, RegexMatch::kWhole);
     case AnswerShape::Kind::kChoice:
       return json.grammar().AnyOf(shape.choices);
+    case AnswerShape::Kind::kGrammar:
+      return CompileGbnf(json.grammar(), shape.grammar);
     case AnswerShape::Kind::kFree:
       break;
   }
@@ -126,6 +136,7 @@ std::string KeyOf(const AnswerShape& shape, const ToolDemand& demand, const Mess
   key["schema"] = shape.schema;
   key["regex"] = shape.regex;
   key["choices"] = shape.choices;
+  key["grammar"] = shape.grammar;
   key["call"] = {static_cast<int>(demand.choice), demand.name, demand.tools};
   key["syntax"] = {static_cast<int>(syntax.tools), static_cast<int>(syntax.reasoning),
                    syntax.control_marks.size()};
@@ -191,11 +202,11 @@ void ReadShapeFields(FieldReader& fields, AnswerShape& shape) {
       UseSchema(inner, "json", *schema, shape);
     UseRegex(inner, "regex", shape);
     UseChoices(inner, "choice", shape);
-    inner.Refuse("grammar", "use a JSON schema, a regex or a choice");
+    UseGrammar(inner, "grammar", shape);
     fields.Take(inner.Finish());
   }
-  fields.Refuse("grammar", "use a JSON schema, a regex or a choice", {""});
-  fields.Refuse("guided_grammar", "use a JSON schema, a regex or a choice");
+  UseGrammar(fields, "grammar", shape);
+  UseGrammar(fields, "guided_grammar", shape);
 }
 
 Status ConstrainAnswer(const ApiContext& context, const Model& model, const AnswerRules& rules,

@@ -16,11 +16,12 @@
 namespace tenon {
 
 struct AnswerShape {
-  enum class Kind : uint8_t { kFree, kSchema, kRegex, kChoice };
+  enum class Kind : uint8_t { kFree, kSchema, kRegex, kChoice, kGrammar };
   Kind kind = Kind::kFree;
   std::string field;  // that asks for it, for errors
   Json schema;
   std::string regex;
+  std::string grammar;  // GBNF
   std::vector<std::string> choices;
 };
 
@@ -40,8 +41,8 @@ struct ToolDemand {
 void ReadFormat(FieldReader& fields, std::string_view name, AnswerShape& shape);
 // Ollama's: "json" or a schema.
 void ReadOllamaFormat(FieldReader& fields, AnswerShape& shape);
-// json_schema (llama-server's), guided_json, guided_regex, guided_choice, structured_outputs
-// (vLLM's).
+// json_schema and grammar (llama-server's), guided_json, guided_regex, guided_choice,
+// guided_grammar, structured_outputs (vLLM's).
 void ReadShapeFields(FieldReader& fields, AnswerShape& shape);
 
 // What an answer has to be like. Views.

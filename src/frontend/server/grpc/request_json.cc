@@ -78,6 +78,19 @@ void AddSampling(const v1::Sampling& sampling, Json& body) {
   SetIf(sampling.has_cache_prompt(), "cache_prompt", sampling.cache_prompt(), body);
 }
 
+// A text that is no JSON stays one, which is then refused as no schema.
+void AddForm(const v1::StructuredOutputs& form, Json& body) {
+  Json json = Json::object();
+  if (!form.json().empty()) {
+    auto schema = ParseJson(form.json());
+    json["json"] = schema.ok() ? std::move(*schema) : Json(form.json());
+  }
+  AddText("regex", form.regex(), json);
+  SetIf(form.choice_size() > 0, "choice", ListJson(form.choice()), json);
+  AddText("grammar", form.grammar(), json);
+  SetIf(!json.empty(), "structured_outputs", json, body);
+}
+
 Json MessageJson(const v1::Message& message) {
   Json json;
   json["role"] = message.role();
@@ -116,6 +129,7 @@ Json ToJson(const v1::GenerateRequest& request) {
     body["prompt"] = ListJson(request.tokens().ids());
   AddSampling(request.sampling(), body);
   SetIf(request.has_logprobs(), "logprobs", request.logprobs(), body);
+  AddForm(request.structured_outputs(), body);
   AddText("cache_salt", request.cache_salt(), body);
   return body;
 }
@@ -135,6 +149,7 @@ Json ToJson(const v1::ChatRequest& request) {
   AddText("reasoning_format", request.reasoning_format(), body);
   if (request.has_chat_template_kwargs())
     body["chat_template_kwargs"] = StructJson(request.chat_template_kwargs());
+  AddForm(request.structured_outputs(), body);
   AddText("cache_salt", request.cache_salt(), body);
   return body;
 }
