@@ -125,15 +125,15 @@ SafetensorsType Exporter::FloatType(const HfTensorLayout& layout) const {
   return dtype == DType::kBF16 ? SafetensorsType::kBF16 : SafetensorsType::kF16;
 }
 
-// That of the first matrix of a layer.
+// That of the first matrix of floats; of quantized models F16.
 SafetensorsType Exporter::MainType() const {
   if (options_.floats)
     return *options_.floats;
   for (const HfTensorLayout& layout : layouts_) {
-    if (layout.linear)
+    if (layout.shape.size() > 1 && !IsQuantized(CommonForm(layout, supply_).dtype))
       return FloatType(layout);
   }
-  return SafetensorsType::kF32;
+  return SafetensorsType::kF16;
 }
 
 void Exporter::PlanTensors() {

@@ -114,13 +114,13 @@ Status ReadActivation(const JsonValue& root, HfConfig& config) {
 }
 
 // Weights in a packed format of some quantizer have other tensors than the family's. FP8 only
-// changes their type; GPTQ's and AWQ's are known (packed_weights.h).
+// changes their type; GPTQ's, AWQ's and compressed-tensors' are known (packed_weights.h).
 Status CheckQuantization(const JsonValue& root) {
   const auto quantization = root.Find("quantization_config");
   if (!quantization)
     return {};
   TENON_ASSIGN_OR_RETURN(const std::string method, quantization->StringOr("quant_method", ""));
-  if (method == "fp8" || method == "gptq" || method == "awq")
+  if (method == "fp8" || method == "gptq" || method == "awq" || method == "compressed-tensors")
     return {};
   return quantization->Member("quant_method", quantization->element())
       .NotSupported(fmt::format("weights quantized by '{}'", method));

@@ -80,6 +80,10 @@ Result<HfTensorOptions> ReadTensorOptions(const fs::path& directory, const JsonV
   if (method == "gptq" || method == "awq") {
     TENON_ASSIGN_OR_RETURN(options.packed, ReadPackedFormat(*quantization, method));
   }
+  if (method == "compressed-tensors") {
+    TENON_RETURN_IF_ERROR(CheckCompressedTensors(*quantization));
+    options.compressed = true;
+  }
   const auto block = quantization ? quantization->Find("weight_block_size") : std::nullopt;
   if (!block)
     return options;

@@ -22,6 +22,12 @@ constexpr std::string_view kPackedValues = "qweight";
 bool IsPackedPart(std::string_view kind) {
   return kind == kPackedValues || kind == "qzeros" || kind == "scales" || kind == "g_idx";
 }
+// Those of compressed-tensors; "weight_scale" is FP8's too.
+constexpr std::string_view kCompressedValues = "weight_packed";
+bool IsCompressedPart(std::string_view kind) {
+  return kind == kCompressedValues || kind == "weight_shape" || kind == "weight_zero_point" ||
+         kind == "weight_g_idx";
+}
 
 // A tensor's place in the model.
 struct Place {
@@ -156,6 +162,13 @@ class TensorTaker {
   Status TakeVector(const Found& found, TensorInfo info);
   Status TakeFp8(const std::string& stem, const Found& found, TensorInfo info);
   Status TakePacked(const std::string& stem, const Found& found);
+  Status TakeCompressed(const std::string& stem, const Found& found);
+  Status PutUnpacked(const std::string& stem, const Found& found, const PackedFormat& format,
+                     const PackedParts& parts);
+  Result<std::vector<float>> Floats(const Found& found) const;
+  Status ReadGroups(const Found& found, PackedParts& parts) const;
+  Result<std::pair<int64_t, int64_t>> CompressedShape(const std::string& stem,
+                                                      const Found& found) const;
   Result<Found> PartOf(const std::string& stem, std::string_view kind) const;
   Result<PackedParts> PartsOf(const std::string& stem, const Found& found) const;
   Status TakeAsF32(const Found& found, TensorInfo info, float addend);
@@ -185,6 +198,12 @@ Status TensorTaker::Sort(const Found& found) {
     return {};
   if (place->kind == "weight_scale" || place->kind == "weight_scale_inv") {
     scales_[place->stem] = found;
+    return {};
+  }
+  if (options_.compressed && IsCompressedPart(place->kind)) {
+    parts_[fmt::format("{}.{}", place->stem, place->kind)] = found;
+    if (place->kind == kCompressedValues)
+      weights_.emplace_back(fmt::format("{}.weight", place->stem), found);
     return {};
   }
   if (options_.packed && IsPackedPart(place->kind)) {
@@ -295,24 +314,95 @@ Result<PackedParts> TensorTaker::PartsOf(const std::string& stem, const Found& f
     return NotSupported(zeros, "I32 expected");
   parts.qzeros = Bytes(zeros);
   TENON_ASSIGN_OR_RETURN(const Found scales, PartOf(stem, "scales"));
-  if (!HasFloatValues(scales.tensor->type))
-    return NotSupported(scales, SafetensorsTypeName(scales.tensor->type));
-  parts.scales.resize(scales.tensor->bytes / GetSafetensorsTypeInfo(scales.tensor->type).bytes);
-  DecodeValues(scales.tensor->type, Bytes(scales), parts.scales);
+  TENON_ASSIGN_OR_RETURN(parts.scales, Floats(scales));
   const auto groups = parts_.find(stem + ".g_idx");
-  if (groups == parts_.end())
-    return parts;
-  if (groups->second.tensor->type != SafetensorsType::kI32)
-    return NotSupported(groups->second, "I32 expected");
-  parts.groups.resize(groups->second.tensor->bytes / sizeof(int32_t));
-  std::memcpy(parts.groups.data(), Bytes(groups->second).data(),
-              parts.groups.size() * sizeof(int32_t));
+  if (groups != parts_.end())
+    TENON_RETURN_IF_ERROR(ReadGroups(groups->second, parts));
   return parts;
+}
+
+Result<std::vector<float>> TensorTaker::Floats(const Found& found) const {
+  if (!HasFloatValues(found.tensor->type))
+    return NotSupported(found, SafetensorsTypeName(found.tensor->type));
+  std::vector<float> values(found.tensor->bytes / GetSafetensorsTypeInfo(found.tensor->type).bytes);
+  DecodeValues(found.tensor->type, Bytes(found), values);
+  return values;
+}
+
+Status TensorTaker::ReadGroups(const Found& found, PackedParts& parts) const {
+  if (found.tensor->type != SafetensorsType::kI32)
+    return NotSupported(found, "I32 expected");
+  parts.groups.resize(found.tensor->bytes / sizeof(int32_t));
+  std::memcpy(parts.groups.data(), Bytes(found).data(), parts.groups.size() * sizeof(int32_t));
+  return {};
+}
+
+// Rows and columns of the matrix that the integers are of.
+Result<std::pair<int64_t, int64_t>> TensorTaker::CompressedShape(const std::string& stem,
+                                                                 const Found& found) const {
+  const std::vector<int64_t>& shape = found.tensor->shape;
+  if (shape.size() != 2 || found.tensor->bytes == 0)
+    return Wrong(found, "a matrix expected");
+  if (found.tensor->type == SafetensorsType::kI8)
+    return std::pair(shape[0], shape[1]);
+  if (found.tensor->type != SafetensorsType::kI32)
+    return NotSupported(found, "I32 expected");
+  TENON_ASSIGN_OR_RETURN(const Found part, PartOf(stem, "weight_shape"));
+  int64_t size[2] = {};
+  if (part.tensor->type != SafetensorsType::kI64 || part.tensor->bytes != sizeof(size))
+    return NotSupported(part, "two values of I64 expected");
+  std::memcpy(size, Bytes(part).data(), sizeof(size));
+  const bool known = size[0] == shape[0] && (size[1] == 8 * shape[1] || size[1] == 4 * shape[1]);
+  if (!known)
+    return Wrong(found, fmt::format("{} words in a row, a matrix of {} rows and {} columns of 4 "
+                                    "or 8 bits expected",
+                                    shape[1], size[0], size[1]));
+  return std::pair(size[0], size[1]);
+}
+
+Status TensorTaker::TakeCompressed(const std::string& stem, const Found& found) {
+  TENON_ASSIGN_OR_RETURN(const auto shape, CompressedShape(stem, found));
+  const bool bytes = found.tensor->type == SafetensorsType::kI8;
+  PackedParts parts;
+  parts.outputs = shape.first;
+  parts.inputs = shape.second;
+  parts.qweight = Bytes(found);
+  const auto scale = scales_.find(stem);
+  if (scale == scales_.end())
+    return Corrupt("the tensor is missing from the model", stem + ".weight_scale");
+  TENON_ASSIGN_OR_RETURN(parts.scales, Floats(scale->second));
+  PackedFormat format;
+  format.layout = bytes ? PackedLayout::kBytes : PackedLayout::kRows;
+  format.bits = bytes || parts.inputs == 4 * found.tensor->shape[1] ? 8 : 4;
+  // One scale for the matrix is one for each row.
+  if (parts.scales.size() == 1)
+    parts.scales.assign(static_cast<size_t>(parts.outputs), parts.scales.front());
+  const int64_t groups = static_cast<int64_t>(parts.scales.size()) / parts.outputs;
+  if (groups < 1 || parts.inputs % groups != 0)
+    return Wrong(found, fmt::format("{} scales for {} rows of {} values", parts.scales.size(),
+                                    parts.outputs, parts.inputs));
+  format.group_size = parts.inputs / groups;
+  const auto zeros = parts_.find(stem + ".weight_zero_point");
+  format.symmetric = zeros == parts_.end();
+  if (zeros != parts_.end()) {
+    if (zeros->second.tensor->type != found.tensor->type)
+      return NotSupported(zeros->second, "zero points of the weights' type expected");
+    parts.qzeros = Bytes(zeros->second);
+  }
+  const auto order = parts_.find(stem + ".weight_g_idx");
+  if (order != parts_.end())
+    TENON_RETURN_IF_ERROR(ReadGroups(order->second, parts));
+  return PutUnpacked(stem, found, format, parts);
 }
 
 Status TensorTaker::TakePacked(const std::string& stem, const Found& found) {
   TENON_ASSIGN_OR_RETURN(const PackedParts parts, PartsOf(stem, found));
-  auto matrix = UnpackMatrix(*options_.packed, parts);
+  return PutUnpacked(stem, found, *options_.packed, parts);
+}
+
+Status TensorTaker::PutUnpacked(const std::string& stem, const Found& found,
+                                const PackedFormat& format, const PackedParts& parts) {
+  auto matrix = UnpackMatrix(format, parts);
   if (!matrix.ok())
     return Wrong(found, matrix.error().message);
   TensorInfo info;
@@ -327,6 +417,9 @@ Status TensorTaker::Take(const std::string& name, const Found& found) {
   const SafetensorsTensor& tensor = *found.tensor;
   if (options_.packed && tensor.name.ends_with(kPackedValues))
     return TakePacked(name.substr(0, name.rfind('.')), found);
+  if (options_.compressed && (tensor.name.ends_with(kCompressedValues) ||
+                              (tensor.type == SafetensorsType::kI8 && name.ends_with(".weight"))))
+    return TakeCompressed(name.substr(0, name.rfind('.')), found);
   if (tensor.shape.empty() || tensor.shape.size() > 2 || tensor.bytes == 0) {
     return Wrong(found, fmt::format("the shape [{}] found, a vector or a matrix expected",
                                     fmt::join(tensor.shape, ", ")));

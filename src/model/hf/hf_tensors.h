@@ -2,8 +2,8 @@
 //
 // Matrices of F32, F16 and BF16 stay where they are in their files. Converted to memory are:
 // vectors (to F32, Gemma's norms with their 1 added), F64 matrices (to F32) and FP8 ones (with
-// their scales, to BF16), and those of GPTQ and AWQ (to block formats). Matrices that hold several
-// (phi3's query, key and value) become slices of one.
+// their scales, to BF16), and those of GPTQ, AWQ and compressed-tensors (to block formats).
+// Matrices that hold several (phi3's query, key and value) become slices of one.
 #pragma once
 
 #include <optional>
@@ -23,6 +23,8 @@ struct HfTensorOptions {
   int64_t fp8_block_columns = 128;
   // Of matrices that are there as small integers, if any may be.
   std::optional<PackedFormat> packed;
+  // Matrices may be there as compressed-tensors packs them; each tells its own format.
+  bool compressed = false;
 };
 
 // Fills source.tensors, by_name and buffers; moves the files of `shards` to source.files. A tensor

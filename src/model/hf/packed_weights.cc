@@ -1,6 +1,7 @@
 #include "model/hf/packed_weights.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -64,20 +65,36 @@ Result<PackedFormat> ReadGptq(const JsonValue& config) {
 // Reads the integers of one matrix.
 class Words {
  public:
-  Words(const PackedFormat& format, const PackedParts& parts)
-      : format_(format), parts_(parts), per_word_(kWordBits / format.bits) {}
+  Words(const PackedFormat& format, const PackedParts& parts, int64_t groups)
+      : format_(format), parts_(parts), per_word_(kWordBits / format.bits), groups_(groups) {}
 
   int64_t per_word() const { return per_word_; }
+  bool has_rows() const {
+    return format_.layout == PackedLayout::kRows || format_.layout == PackedLayout::kBytes;
+  }
+
+  bool is_bytes() const { return format_.layout == PackedLayout::kBytes; }
 
   // q of one output and input.
   int64_t Quant(int64_t output, int64_t input) const {
     if (format_.layout == PackedLayout::kAwq)
       return OfOutput(parts_.qweight, input, output);
+    if (format_.layout == PackedLayout::kBytes)
+      return Byte(parts_.qweight, output * parts_.inputs + input);
+    if (format_.layout == PackedLayout::kRows)
+      return Bits(Word(parts_.qweight, (output * parts_.inputs + input) / per_word_),
+                  input % per_word_);
     return Bits(Word(parts_.qweight, input / per_word_ * parts_.outputs + output),
                 input % per_word_);
   }
 
   int64_t Zero(int64_t output, int64_t group) const {
+    if (has_rows() && parts_.qzeros.empty())
+      return int64_t{1} << (format_.bits - 1);
+    if (format_.layout == PackedLayout::kBytes)
+      return Byte(parts_.qzeros, output * groups_ + group);
+    if (format_.layout == PackedLayout::kRows)
+      return Bits(Word(parts_.qzeros, output / per_word_ * groups_ + group), output % per_word_);
     return OfOutput(parts_.qzeros, group, output) + format_.zero_addend;
   }
 
@@ -89,6 +106,10 @@ class Words {
   }
   int64_t Bits(uint32_t word, int64_t position) const {
     return word >> (position * format_.bits) & ((uint32_t{1} << format_.bits) - 1);
+  }
+  // Of signed bytes, from 0 on.
+  static int64_t Byte(std::span<const std::byte> bytes, int64_t index) {
+    return std::to_integer<int64_t>(bytes[static_cast<size_t>(index)] ^ std::byte{0x80});
   }
   // Of words that hold outputs side by side. [rows, outputs / n]
   int64_t OfOutput(std::span<const std::byte> words, int64_t row, int64_t output) const {
@@ -102,26 +123,31 @@ class Words {
   const PackedFormat& format_;
   const PackedParts& parts_;
   int64_t per_word_;
+  int64_t groups_;
 };
 
 class Unpacker {
  public:
   Unpacker(const PackedFormat& format, const PackedParts& parts)
       : parts_(parts),
-        words_(format, parts),
         symmetric_(format.symmetric),
-        group_size_(format.group_size > 0 ? format.group_size : parts.inputs) {}
+        group_size_(format.group_size > 0 ? format.group_size : parts.inputs),
+        words_(format, parts, groups()) {}
 
   Status Check() const;
   Result<UnpackedMatrix> Run();
 
  private:
-  int64_t groups() const { return (parts_.inputs + group_size_ - 1) / group_size_; }
+  int64_t groups() const {
+    return group_size_ < 1 ? 0 : (parts_.inputs + group_size_ - 1) / group_size_;
+  }
+  size_t ZeroBytes() const;
   int64_t GroupOf(int64_t input) const {
     return parts_.groups.empty() ? input / group_size_ : parts_.groups[static_cast<size_t>(input)];
   }
   float Scale(int64_t output, int64_t group) const {
-    return parts_.scales[static_cast<size_t>(group * parts_.outputs + output)];
+    return parts_.scales[static_cast<size_t>(words_.has_rows() ? output * groups() + group
+                                                               : group * parts_.outputs + output)];
   }
   bool GroupsAreBlocks() const;
   bool ScalesAreHalf() const;
@@ -132,26 +158,34 @@ class Unpacker {
   void PutBlocks(std::byte* out) const;
 
   const PackedParts& parts_;
-  Words words_;
   bool symmetric_;
   int64_t group_size_;
+  Words words_;
   int64_t output_ = 0;
   std::vector<int32_t> row_;      // [inputs] q - zero
   std::vector<float> row_scale_;  // [inputs]
 };
 
+size_t Unpacker::ZeroBytes() const {
+  const int64_t n = words_.per_word();
+  if (words_.has_rows() && symmetric_)
+    return 0;
+  if (words_.is_bytes())
+    return static_cast<size_t>(groups() * parts_.outputs);
+  return static_cast<size_t>(groups() * ((parts_.outputs + n - 1) / n)) * 4;
+}
+
 Status Unpacker::Check() const {
   const int64_t n = words_.per_word();
-  if (parts_.inputs < 1 || parts_.outputs < 1 || parts_.inputs % n != 0 || parts_.outputs % n != 0)
+  const bool whole_outputs = words_.has_rows() || parts_.outputs % n == 0;
+  if (parts_.inputs < 1 || parts_.outputs < 1 || parts_.inputs % n != 0 || !whole_outputs)
     return Corrupt(fmt::format("{} inputs and {} outputs, multiples of {} expected", parts_.inputs,
                                parts_.outputs, n));
-  const auto words = static_cast<size_t>(groups() * (parts_.outputs / n));
-  if (parts_.qzeros.size() != words * 4 ||
+  if (parts_.qzeros.size() != ZeroBytes() ||
       parts_.scales.size() != static_cast<size_t>(groups() * parts_.outputs)) {
     return Corrupt(
-        fmt::format("{} zero points' words and {} scales found, {} and {} expected "
-                    "for {} groups",
-                    parts_.qzeros.size() / 4, parts_.scales.size(), words,
+        fmt::format("{} bytes of zero points and {} scales found, {} and {} expected for {} groups",
+                    parts_.qzeros.size(), parts_.scales.size(), ZeroBytes(),
                     groups() * parts_.outputs, groups()));
   }
   if (!parts_.groups.empty() && parts_.groups.size() != static_cast<size_t>(parts_.inputs))
@@ -278,6 +312,30 @@ Result<PackedFormat> ReadPackedFormat(const JsonValue& config, std::string_view 
     return format;
   return config.Member("group_size", config.element())
       .Wrong(fmt::format("{} found, -1 or a number of inputs expected", format.group_size));
+}
+
+Status CheckCompressedTensors(const JsonValue& config) {
+  constexpr std::array<std::string_view, 5> kKnown = {
+      "pack-quantized", "int-quantized", "naive-quantized", "float-quantized", "mixed-precision"};
+  TENON_ASSIGN_OR_RETURN(const std::string format, config.StringOr("format", "dense"));
+  if (std::ranges::find(kKnown, format) == kKnown.end())
+    return config.Member("format", config.element())
+        .NotSupported(fmt::format("'{}'; known are {}", format, fmt::join(kKnown, ", ")));
+  TENON_ASSIGN_OR_RETURN(const std::string status,
+                         config.StringOr("quantization_status", "compressed"));
+  if (status != "compressed")
+    return config.Member("quantization_status", config.element())
+        .NotSupported(fmt::format("'{}'; 'compressed' expected", status));
+  for (const std::string_view key : {"sparsity_config", "transform_config"}) {
+    const auto other = config.Find(key);
+    const bool empty = !other || (other->IsObject() && other->Object()->size() == 0);
+    if (empty)
+      continue;
+    TENON_ASSIGN_OR_RETURN(const std::string kind, other->StringOr("format", "set"));
+    if (kind != "dense")
+      return other->NotSupported(fmt::format("'{}'", kind));
+  }
+  return {};
 }
 
 Result<UnpackedMatrix> UnpackMatrix(const PackedFormat& format, const PackedParts& parts) {

@@ -1,5 +1,5 @@
-// Matrices of small integers with scales and zero points for groups of columns, as GPTQ
-// (arXiv 2210.17323) and AWQ (arXiv 2306.00978) checkpoints store them.
+// Matrices of small integers with scales and zero points for groups of columns, as checkpoints of
+// GPTQ (arXiv 2210.17323), AWQ (arXiv 2306.00978) and the compressed-tensors package store them.
 //
 // A weight of output o and input i is scales[g(i)][o] * (q[i][o] - zero[g(i)][o]).
 #pragma once
@@ -19,8 +19,10 @@ namespace tenon {
 
 // How integers lie in 32-bit words, lowest bits first.
 enum class PackedLayout : uint8_t {
-  kGptq,  // qweight [inputs / n, outputs]: a word holds n inputs of one output
-  kAwq,   // qweight [inputs, outputs / n]: a word holds n outputs, even ones first
+  kGptq,   // qweight [inputs / n, outputs]: a word holds n inputs of one output
+  kAwq,    // qweight [inputs, outputs / n]: a word holds n outputs, even ones first
+  kRows,   // weight_packed [outputs, inputs / n]: a word holds n inputs; zero points n outputs
+  kBytes,  // weight [outputs, inputs] of signed bytes, as are zero points
 };
 
 // What config.json's quantization_config, quantize_config.json or quant_config.json says.
@@ -36,12 +38,18 @@ struct PackedFormat {
 // 2, 4 and 8.
 Result<PackedFormat> ReadPackedFormat(const JsonValue& config, std::string_view method);
 
+// Of compressed-tensors, whose files say of each matrix what it is: no layout or size, but that
+// nothing is in a format that is not known (kUnsupported).
+Status CheckCompressedTensors(const JsonValue& config);
+
 // The parts of one matrix, as the file has them; a word is 4 bytes.
 struct PackedParts {
   std::span<const std::byte> qweight;
-  std::span<const std::byte> qzeros;  // [groups, outputs / n]
-  std::vector<float> scales;          // [groups, outputs]
-  std::vector<int32_t> groups;        // [inputs] each input's group; empty: in order
+  // [groups, outputs / n]; kRows: [outputs / n, groups], kBytes: [outputs, groups], both may be
+  // empty: half the range.
+  std::span<const std::byte> qzeros;
+  std::vector<float> scales;    // [groups, outputs]; kRows and kBytes: [outputs, groups]
+  std::vector<int32_t> groups;  // [inputs] each input's group; empty: in order
   int64_t inputs = 0;
   int64_t outputs = 0;
 };
