@@ -163,13 +163,16 @@ struct SoftmaxState {
 // dot products accumulate over ascending d, value sums over ascending j, all by fma in float. The
 // 32 exp of a block are halved as in RmsNormFn, unseen keys counting 0; l = fma(l, c, that sum).
 //
-// Over a packed block, with codes as floats (kHier: 16 U + L), the header's scale s and the term z
-// that is added to a code (kQ8: 8 zero - 128, kQ4: zero, kNf4: zero / 8, kHier: 16 zero - 8):
-//   q'_d = q_d * s_d;  dot starts at Z = sum_d q'_d z_d (by fma in 8 lanes, d mod 8, then halved),
-//   then fma(q'_d, code_dj, dot)
-//   p'_j = p_j * s_j for each group of d;  o_d = fma(o_d, c, Z), Z = sum_j p'_j z_j (products
-//   halved), then fma(p'_j, code_jd, o_d)
-// where kHier's s is scale / 16. Over floats, starts are 0 and o_d * c. Packed blocks are whole.
+// Over a packed block, with codes as integers, the header's scale as s, its term z that is added to
+// a code, and the limit L of integers (all in hal/cpu/packed_kv.h):
+//   q'_d = q_d * s_d;  M = max |q'_d|;  i_d = round(q'_d * (L / M)), to nearest even
+//   dot_j = fma(float(sum_d i_d code_dj), M * (1 / L), Z), Z = sum_d q'_d z_d (by fma in 8 lanes,
+//   d mod 8, then halved)
+//   p'_j = p_j * s_j for each group of d;  M and i_j likewise
+//   o_d = fma(float(sum_j i_j code_jd), M * (1 / L), fma(o_d, c, Z)), Z = sum_j p'_j z_j
+//   (products halved)
+// Sums of integers are exact. Over floats, dots start at 0 and o_d at o_d * c. Packed blocks are
+// whole.
 struct AttentionArgs {
   const float* query;          // [heads, head_dim], heads consecutive
   int64_t heads;               // query heads of this KV head, >= 1

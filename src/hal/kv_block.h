@@ -15,7 +15,7 @@
 //
 //   kQ8    8-bit codes; x = scale * (code + 8 zero - 128)
 //   kQ4    4-bit codes; x = scale * (code + zero)
-//   kNf4   4-bit codes; x = scale * (kNf4Codes[code] + zero / 8)
+//   kNf4   4-bit codes; x = scale / 128 * (kNf4Levels[code] - 128 + 16 zero)
 //   kHier  two planes of 4-bit codes, U and L (QuantSpec, arXiv 2502.10424): alone, U is a kQ4
 //          block; with L, x = scale / 16 * (16 U + L + 16 zero - 8)
 //
@@ -88,10 +88,9 @@ inline constexpr int64_t KvValueBytes(KvType type, int64_t head_dim) {
          2 * KvValueGroups(head_dim) * kKvBlockTokens;
 }
 
-// The 4-bit code of normal floats (QLoRA, arXiv 2305.14314, table 5): x = absmax * code.
-constexpr float kNf4Codes[16] = {-1.0f,        -0.69619280f, -0.52507305f, -0.39491749f,
-                                 -0.28444138f, -0.18477343f, -0.09105004f, 0.0f,
-                                 0.07958030f,  0.16093020f,  0.24611230f,  0.33791524f,
-                                 0.44070983f,  0.56261700f,  0.72295684f,  1.0f};
+// The 4-bit code of normal floats (QLoRA, arXiv 2305.14314, table 5), -1 to 1, in 127ths with 128
+// added: bytes, for products of integers. Rounding them adds a thousandth to the squared error.
+constexpr uint8_t kNf4Levels[16] = {1,   40,  61,  78,  92,  105, 116, 128,
+                                    138, 148, 159, 171, 184, 199, 220, 255};
 
 }  // namespace tenon

@@ -94,7 +94,7 @@ double Decode(KvType type, Planes planes, const std::byte* part, const Place& pl
   if (type == KvType::kQ8)
     return scale * (code(8, 0) + 8 * zero - 128);
   if (type == KvType::kNf4)
-    return scale * (static_cast<double>(kNf4Codes[code(4, 0)]) + zero / 8);
+    return scale / 128 * (kNf4Levels[code(4, 0)] - 128 + 16 * zero);
   const double upper = scale * (code(4, 0) + zero);
   if (type == KvType::kQ4 || planes == Planes::kUpper)
     return upper;

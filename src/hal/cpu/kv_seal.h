@@ -141,21 +141,24 @@ static inline void SealQ4(const SealGroup& group, SealedGroup* out) {
     out->codes[i] = static_cast<uint8_t>(static_cast<int32_t>(Code4(group.x[i], s)));
 }
 
-// The midpoints of neighbouring codes.
+// The midpoints of neighbouring levels.
 static inline float Nf4Code(float x) {
   float code = 0.0f;
-  for (int i = 0; i < 15; ++i)
-    code += x > (kNf4Codes[i] + kNf4Codes[i + 1]) * 0.5f ? 1.0f : 0.0f;
+  for (int i = 0; i < 15; ++i) {
+    const float middle = static_cast<float>(kNf4Levels[i] + kNf4Levels[i + 1]) * 0.5f - 128.0f;
+    code += x > middle ? 1.0f : 0.0f;
+  }
   return code;
 }
 
 static inline void SealNf4(const SealGroup& group, SealedGroup* out) {
-  const uint32_t byte = CentredByte(group, HalfRange(group), 8.0f);
-  const float inverse = 1.0f / ScaleOfByte(byte);
-  const float zero = SealRound(SealClamp(Middle(group) * inverse * 8.0f, 127.0f));
+  // Levels reach 127 of 128 parts of the scale.
+  const uint32_t byte = CentredByte(group, HalfRange(group) * (128.0f / 127.0f), 8.0f);
+  const float inverse = 128.0f / ScaleOfByte(byte);
+  const float zero = SealRound(SealClamp(Middle(group) * inverse * 0.0625f, 127.0f));
   out->header = AsymmetricHeader(byte, zero);
   for (int64_t i = 0; i < group.count; ++i) {
-    const float code = Nf4Code(group.x[i] * inverse - zero * 0.125f);
+    const float code = Nf4Code(group.x[i] * inverse - zero * 16.0f);
     out->codes[i] = static_cast<uint8_t>(static_cast<int32_t>(code));
   }
 }

@@ -1,5 +1,6 @@
 #include "hal/cpu/exp_poly.h"
 #include "hal/cpu/kv_seal.h"
+#include "hal/cpu/packed_kv.h"
 #include "hal/cpu/ref/ref_kernels.h"
 #include "hal/cpu/scalar_half.h"
 
@@ -39,19 +40,19 @@ int32_t CodeAt(const std::byte* words, int64_t row, int64_t lanes, int64_t lane)
   return static_cast<int32_t>((word >> (row % kRows * kBits)) & ((1u << kBits) - 1u));
 }
 
-// A code of a packed block's keys or values as a float; the second plane lies `low` bytes on.
+// A code of a packed block's keys or values; the second plane lies `low` bytes on.
 template <KvType kType>
-float LoadCode(const std::byte* part, int64_t low, int64_t row, int64_t lanes, int64_t lane) {
+int32_t LoadCode(const std::byte* part, int64_t low, int64_t row, int64_t lanes, int64_t lane) {
   if constexpr (kType == KvType::kQ8) {
-    return static_cast<float>(CodeAt<8>(part, row, lanes, lane));
+    return CodeAt<8>(part, row, lanes, lane);
   }
   const int32_t code = CodeAt<4>(part, row, lanes, lane);
   if constexpr (kType == KvType::kNf4) {
-    return kNf4Codes[code];
+    return kNf4Levels[code];
   } else if constexpr (kType == KvType::kQ4) {
-    return static_cast<float>(code);
+    return code - CodeCentre(kType);
   } else {
-    return static_cast<float>(code * 16 + CodeAt<4>(part + low, row, lanes, lane));
+    return code * 16 + CodeAt<4>(part + low, row, lanes, lane);
   }
 }
 
@@ -63,20 +64,32 @@ struct GroupScale {
 
 template <KvType kType>
 GroupScale LoadScale(const std::byte* headers, int64_t index) {
+  constexpr PackedTerms kTerms = PackedTermsOf(kType);
   uint16_t header;
   __builtin_memcpy(&header, headers + 2 * index, 2);
-  const float scale = ScaleOfByte(header & 0xffu);
   const auto zero = static_cast<float>(static_cast<int8_t>(header >> 8));
-  switch (kType) {
-    case KvType::kQ8:
-      return {scale, zero * 8.0f - 128.0f};
-    case KvType::kNf4:
-      return {scale, zero * 0.125f};
-    case KvType::kHier:
-      return {scale * 0.0625f, zero * 16.0f - 8.0f};
-    default:
-      return {scale, zero};
+  return {ScaleOfByte(header & 0xffu) * kTerms.share, zero * kTerms.factor + kTerms.offset};
+}
+
+// Factors of a block as integers, times `unit`.
+struct Factors {
+  int32_t i[kMaxHeadDim];
+  float unit;
+};
+
+void RoundFactors(const float* x, int64_t count, float limit, Factors* out) {
+  float largest = 0.0f;
+  for (int64_t i = 0; i < count; ++i) {
+    const float size = __builtin_fabsf(x[i]);
+    largest = size > largest ? size : largest;
   }
+  const FactorScale scale = FactorScaleOf(largest, limit);
+  for (int64_t i = 0; i < count; ++i) {
+    // To nearest even; a NaN becomes some integer, and the block's start is NaN then.
+    const float rounded = x[i] * scale.inverse + 0x1.8p23f;
+    out->i[i] = static_cast<int32_t>(__builtin_bit_cast(uint32_t, rounded) - 0x4b400000u);
+  }
+  out->unit = scale.unit;
 }
 
 void WidenF16(const std::byte* f16, int64_t count, float* out) {
@@ -135,104 +148,125 @@ float HalvingSum(float* lanes) {
   return lanes[0];
 }
 
-// A head's query as a block's keys want it, and what their dot products start at.
+// A head's query as a packed block's keys want it, and what their dot products start at.
 struct BlockQuery {
-  float q[kMaxHeadDim];
+  Factors factors;
   float start;
 };
 
 template <KvType kType>
 void ScaleQuery(const float* query, int64_t head_dim, const std::byte* keys, BlockQuery* out) {
-  out->start = 0.0f;
-  if constexpr (!IsPackedKv(kType)) {
-    __builtin_memcpy(out->q, query, static_cast<size_t>(head_dim) * sizeof(float));
-    return;
-  }
   float lanes[8] = {};
+  float scaled[kMaxHeadDim];
   for (int64_t d = 0; d < head_dim; ++d) {
     const GroupScale group = LoadScale<kType>(keys + KvHeaderOffset(kType, head_dim), d);
-    out->q[d] = query[d] * group.scale;
-    lanes[d % 8] = __builtin_fmaf(out->q[d], group.term, lanes[d % 8]);
+    scaled[d] = query[d] * group.scale;
+    lanes[d % 8] = __builtin_fmaf(scaled[d], group.term, lanes[d % 8]);
   }
   for (int half = 4; half >= 1; half /= 2) {
     for (int i = 0; i < half; ++i) {
       lanes[i] += lanes[i + half];
     }
   }
+  RoundFactors(scaled, head_dim, FactorLimit(kType, KvPart::kKeys), &out->factors);
   out->start = lanes[0];
 }
 
 template <KvType kType>
-float Score(const AttentionArgs& args, const BlockQuery& query, const std::byte* keys,
-            int64_t slot) {
-  float dot = query.start;
-  for (int64_t d = 0; d < args.head_dim; ++d) {
-    float key;
-    if constexpr (IsPackedKv(kType)) {
-      key = LoadCode<kType>(keys, KvLowKeysOffset(args.head_dim), d, kKvBlockTokens, slot);
-    } else {
-      key = LoadKv<kType>(keys, d * kKvBlockTokens + slot);
-    }
-    dot = __builtin_fmaf(query.q[d], key, dot);
+float FloatDot(const float* query, const std::byte* keys, int64_t head_dim, int64_t slot) {
+  float dot = 0.0f;
+  for (int64_t d = 0; d < head_dim; ++d) {
+    dot = __builtin_fmaf(query[d], LoadKv<kType>(keys, d * kKvBlockTokens + slot), dot);
   }
-  return CapScore(args.scale * dot, args.softcap);
+  return dot;
 }
 
-// Adds the span's values of element d, which p weighs, to what was there. Of a packed block all are
-// added, unseen ones by 0.
 template <KvType kType>
-void AddElement(const AttentionArgs& args, const BlockSpan& span, const float* p, int64_t d,
-                float start, float* out) {
-  const int64_t low = KvLowValuesOffset(args.head_dim);
-  float acc = start;
+float PackedDot(const BlockQuery& query, const std::byte* keys, int64_t head_dim, int64_t slot) {
+  int32_t dot = 0;
+  for (int64_t d = 0; d < head_dim; ++d) {
+    const int64_t low = KvLowKeysOffset(head_dim);
+    dot += query.factors.i[d] * LoadCode<kType>(keys, low, d, kKvBlockTokens, slot);
+  }
+  return __builtin_fmaf(static_cast<float>(dot), query.factors.unit, query.start);
+}
+
+// Scores of the keys that the span has.
+template <KvType kType>
+void Scores(const AttentionArgs& args, const float* query, const BlockSpan& span, float* scores) {
+  BlockQuery block_query;
   if constexpr (IsPackedKv(kType)) {
-    for (int64_t j = 0; j < kKvBlockTokens; ++j) {
-      const float value = LoadCode<kType>(span.values, low, j, args.head_dim, d);
-      acc = __builtin_fmaf(p[j], value, acc);
+    ScaleQuery<kType>(query, args.head_dim, span.keys, &block_query);
+  }
+  for (int64_t j = span.first; j < span.last; ++j) {
+    float dot;
+    if constexpr (IsPackedKv(kType)) {
+      dot = PackedDot<kType>(block_query, span.keys, args.head_dim, j);
+    } else {
+      dot = FloatDot<kType>(query, span.keys, args.head_dim, j);
     }
-  } else {
+    scores[j] = CapScore(args.scale * dot, args.softcap);
+  }
+}
+
+template <KvType kType>
+void AddFloats(const AttentionArgs& args, const BlockSpan& span, const float* p, float correction,
+               float* out) {
+  for (int64_t d = 0; d < args.head_dim; ++d) {
+    float acc = out[d] * correction;
     for (int64_t j = span.first; j < span.last; ++j) {
       acc = __builtin_fmaf(p[j], LoadKv<kType>(span.values, j * args.head_dim + d), acc);
     }
+    out[d] = acc;
   }
-  *out = acc;
+}
+
+// Adds the values of group `group`: all of the block's, unseen ones by 0.
+template <KvType kType>
+void AddGroup(const AttentionArgs& args, const BlockSpan& span, const float* p, int64_t group,
+              float correction, float* out) {
+  const std::byte* headers = span.values + KvHeaderOffset(kType, args.head_dim);
+  float scaled[kKvBlockTokens];
+  float products[kKvBlockTokens];
+  for (int64_t j = 0; j < kKvBlockTokens; ++j) {
+    const GroupScale scale = LoadScale<kType>(headers, group * kKvBlockTokens + j);
+    scaled[j] = p[j] * scale.scale;
+    products[j] = scaled[j] * scale.term;
+  }
+  const float start = HalvingSum(products);
+  Factors factors;
+  RoundFactors(scaled, kKvBlockTokens, FactorLimit(kType, KvPart::kValues), &factors);
+  const int64_t end = (group + 1) * kKvValueGroup;
+  for (int64_t d = group * kKvValueGroup; d < args.head_dim && d < end; ++d) {
+    int32_t sum = 0;
+    for (int64_t j = 0; j < kKvBlockTokens; ++j) {
+      const int64_t low = KvLowValuesOffset(args.head_dim);
+      sum += factors.i[j] * LoadCode<kType>(span.values, low, j, args.head_dim, d);
+    }
+    const float before = __builtin_fmaf(out[d], correction, start);
+    out[d] = __builtin_fmaf(static_cast<float>(sum), factors.unit, before);
+  }
 }
 
 template <KvType kType>
 void AddValues(const AttentionArgs& args, const BlockSpan& span, const float* p, float correction,
                float* out) {
-  if constexpr (!IsPackedKv(kType)) {
-    for (int64_t d = 0; d < args.head_dim; ++d) {
-      AddElement<kType>(args, span, p, d, out[d] * correction, out + d);
+  if constexpr (IsPackedKv(kType)) {
+    for (int64_t group = 0; group < KvValueGroups(args.head_dim); ++group) {
+      AddGroup<kType>(args, span, p, group, correction, out);
     }
-    return;
-  }
-  const std::byte* headers = span.values + KvHeaderOffset(kType, args.head_dim);
-  float scaled[kKvBlockTokens];
-  float products[kKvBlockTokens];
-  for (int64_t d = 0; d < args.head_dim; ++d) {
-    if (d % kKvValueGroup == 0) {
-      for (int64_t j = 0; j < kKvBlockTokens; ++j) {
-        const GroupScale group = LoadScale<kType>(headers, d / kKvValueGroup * kKvBlockTokens + j);
-        scaled[j] = p[j] * group.scale;
-        products[j] = scaled[j] * group.term;
-      }
-      HalvingSum(products);
-    }
-    const float start = __builtin_fmaf(out[d], correction, products[0]);
-    AddElement<kType>(args, span, scaled, d, start, out + d);
+  } else {
+    AddFloats<kType>(args, span, p, correction, out);
   }
 }
 
 template <KvType kType>
 void AddBlock(const AttentionArgs& args, const float* query, const BlockSpan& span,
               HeadState* state) {
-  BlockQuery block_query;
-  ScaleQuery<kType>(query, args.head_dim, span.keys, &block_query);
   float p[kKvBlockTokens] = {};  // slots outside the span count 0
+  Scores<kType>(args, query, span, p);
   float max = state->max;
   for (int64_t j = span.first; j < span.last; ++j) {
-    p[j] = Score<kType>(args, block_query, span.keys, j);
     max = p[j] > max ? p[j] : max;
   }
   for (int64_t j = span.first; j < span.last; ++j) {
