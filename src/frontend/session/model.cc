@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/log.h"
+#include "frontend/session/weight_file_cache.h"
 #include "hal/kernel_registry.h"
 #include "hal/self_check.h"
 #include "model/arch/architecture.h"
@@ -78,6 +79,7 @@ Status Model::Prepare(const LoadOptions& options) {
       options.precision != Precision::kReference)
     return InvalidArgument("rounded activations are for the reference mode", "precision");
   TENON_RETURN_IF_ERROR(ChooseKernels(options));
+  weight_cache_.reset();
   load_options_ = options;
   context_tokens_ = options.context_tokens;
   if (context_tokens_ == 0)
@@ -94,7 +96,9 @@ Status Model::Load(const LoadOptions& options) {
   if (shared_pool_ == nullptr) {
     TENON_ASSIGN_OR_RETURN(pool_, ThreadPool::Create(options.threads));
   }
-  return runner_->Load(pool(), AvailableMemoryBytes());
+  if (!options.weight_cache.empty() && options.precision == Precision::kFast)
+    weight_cache_ = OpenWeightFileCache(options.weight_cache, source_);
+  return runner_->Load(pool(), AvailableMemoryBytes(), weight_cache_.get());
 }
 
 Result<std::string> Model::RenderChat(const nlohmann::ordered_json& messages,
