@@ -2,10 +2,11 @@
 """Decode speed beside a process that does nothing but compute, as a share of the quiet speed, for
 Tenon and llama.cpp in alternating rounds.
 
-  bench/busy_neighbour.py --tenon build/release/bin/tenon --model FILE.gguf --rounds 5
+  bench/busy_neighbour.py --tenon build/bin/tenon --model FILE.gguf --python .venv/bin/python
 
 The neighbour is left to the system's scheduler, as one of a user's would be. Both engines use as many
-threads as there are CPUs, so one of them always shares its core."""
+threads as there are CPUs, so one of them always shares its core. Ends after --minutes, with the
+rounds that were whole by then."""
 import argparse
 import contextlib
 import json
@@ -13,6 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 
@@ -42,8 +44,8 @@ def tenon_rate(args):
 
 def llama_rate(args):
     case = {"name": "decode", "test": "decode", "prompt": 16, "tokens": args.tokens, "sequences": 1}
-    return run([sys.executable, str(Path(__file__).parent / "peer_bench.py"), "--engine", "llama.cpp", "--model",
-                args.model, "--threads", str(args.threads), "--cases", json.dumps([case])])["decode"]
+    return run([args.python, str(Path(__file__).parent / "peer_bench.py"), "--engine", "llama.cpp", "--model",
+                args.model, "--threads", str(args.threads), "--repeats", "1", "--cases", json.dumps([case])])["decode"]
 
 
 def main():
@@ -51,13 +53,19 @@ def main():
     parser.add_argument("--tenon", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has llama_cpp")
     parser.add_argument("--no-peer", dest="peer", action="store_false")
     args = parser.parse_args()
     engines = {"Tenon": tenon_rate, "llama.cpp": llama_rate} if args.peer else {"Tenon": tenon_rate}
     rates = {}
-    for _ in range(args.rounds):
+    start = time.monotonic()
+    for done in range(args.rounds):
+        # Not begun when it would end too late.
+        if done and (time.monotonic() - start) * (done + 1) / done > args.minutes * 60:
+            break
         for name, rate in engines.items():
             for loaded in (False, True):
                 with neighbour(loaded):

@@ -29,7 +29,7 @@ if [[ "$(cat $cache/llama.txt 2> /dev/null)" != "$llama" ]]; then
   echo "$llama" > $cache/llama.txt
 fi
 file=$("$tenon" pull --json "$model" 2> /dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)["path"])')
-peers=(--peer "llama.cpp=$file,$cache/llama/bin/python" --peer "openvino=$file,$cache/packages/bin/python")
-[[ -n ${TENON_BENCH_ORT:-} ]] && peers+=(--peer "onnxruntime=$TENON_BENCH_ORT,$cache/packages/bin/python")
-[[ -n ${TENON_BENCH_CT2:-} ]] && peers+=(--peer "ctranslate2=$TENON_BENCH_CT2,$cache/packages/bin/python")
-exec python3 bench/peers.py --tenon "$tenon" --model "$file" "${peers[@]}" "$@"
+peers=(--peer llama.cpp --python "llama.cpp=$cache/llama/bin/python" --peer openvino --python "$cache/packages/bin/python")
+[[ -n ${TENON_BENCH_ORT:-} ]] && peers+=(--peer "onnxruntime:$model=$TENON_BENCH_ORT")
+[[ -n ${TENON_BENCH_CT2:-} ]] && peers+=(--peer "ctranslate2:$model=$TENON_BENCH_CT2")
+exec python3 bench/peers.py --tenon "$tenon" --model "$model=$file" "${peers[@]}" "$@"

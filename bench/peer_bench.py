@@ -6,6 +6,8 @@ tokens ignored. From it come, for all engines alike:
   prefill P        P / t(P-token prompt, 1 token)
   decode N at C    N / (t(C, N + 1) - t(C, 1))
   batch SxN        S N / (t(S prompts of 16, N + 1) - t(the same, 1))
+An engine with split() tells the time to the first token and that of the others apart, so that one
+run gives both. With --seconds, cases that would take longer than what is left are left out.
 Peak memory is the process's, less what Python and the imported library had before loading."""
 import argparse
 import json
@@ -67,8 +69,15 @@ class LlamaCpp:
                  for s, prompt in enumerate(prompts) for i, value in enumerate(prompt)]
         for start in range(0, len(items), 2048):
             self.step(items[start:start + 2048])
+        start = time.perf_counter()
         for n in range(count - 1):
             self.step([(token(n, s), len(prompt) + n, s, True) for s, prompt in enumerate(prompts)])
+        return start
+
+    def split(self, prompts, count):
+        begin = time.perf_counter()
+        first = self.generate(prompts, count)
+        return first - begin, time.perf_counter() - first
 
 
 class OpenVino:
@@ -163,18 +172,40 @@ def seconds(engine, prompts, count):
     return time.perf_counter() - start
 
 
+def times(engine, prompts, count):
+    """Seconds to the first tokens, and of `count` further ones."""
+    if hasattr(engine, "split"):
+        return engine.split(prompts, count + 1)
+    first = seconds(engine, prompts, 1)
+    return first, max(1e-9, seconds(engine, prompts, count + 1) - first) if count else 0.0
+
+
 def rate(engine, case, repeats):
-    """tok/s, the median over `repeats` after one warm-up."""
+    """tok/s, the median over `repeats`, after one warm-up unless the prompt is long, and the seconds
+    of a prompt's token."""
     kind, prompt, count, sequences = case["test"], case["prompt"], case["tokens"], case["sequences"]
-    values = []
-    for repeat in range(repeats + 1):
+    long = prompt * sequences >= 2048
+    values, prefill = [], 0.0
+    for repeat in range(repeats + (0 if long else 1)):
         prompts = [[token(i, s + 17 * repeat) for i in range(prompt)] for s in range(sequences)]
-        first = seconds(engine, prompts, 1)
-        if kind == "prefill":
-            values.append(prompt / first)
-        else:
-            values.append(sequences * count / max(1e-9, seconds(engine, prompts, count + 1) - first))
-    return statistics.median(values[1:])
+        first, rest = times(engine, prompts, 0 if kind == "prefill" else count)
+        prefill = first / (prompt * sequences)
+        values.append(prompt / first if kind == "prefill" else sequences * count / rest)
+    return statistics.median(values if long else values[1:]), prefill
+
+
+def measure(engine, args, cases):
+    """Rates by name. The cost of a case is guessed from its prompt at the slowest pace so far."""
+    end = time.monotonic() + args.seconds if args.seconds else None
+    results, pace = {}, 0.0
+    for case in cases:
+        guess = pace * case["prompt"] * case["sequences"] * args.repeats
+        if end is not None and time.monotonic() + guess > end:
+            continue
+        results[case["name"]], prefill = rate(engine, case, args.repeats)
+        # Attention makes a long prompt's token dearer.
+        pace = max(pace, prefill if case["prompt"] >= 512 else 0.0)
+    return results
 
 
 def main():
@@ -184,17 +215,18 @@ def main():
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--cases", required=True, help="JSON list of {name, test, prompt, tokens, sequences}")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=0.0, help="0: as long as it takes")
     args = parser.parse_args()
     cases = json.loads(args.cases)
-    limits = {"sequences": max(case["sequences"] for case in cases),
-              "tokens": max(case["sequences"] * (case["prompt"] + case["tokens"] + 64) for case in cases)}
+    limits = {"sequences": max([case["sequences"] for case in cases], default=1),
+              "tokens": max([case["sequences"] * (case["prompt"] + case["tokens"] + 64) for case in cases], default=64)}
     engine = ENGINES[args.engine](args.model, args.threads, limits)
     before = resident_bytes()
     start = time.perf_counter()
     engine.load()
     load = time.perf_counter() - start
     first = seconds(engine, [[token(i, 3) for i in range(16)]], 1)
-    results = {case["name"]: rate(engine, case, args.repeats) for case in cases}
+    results = measure(engine, args, cases)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"engine": args.engine, "version": engine.version, "load_s": load, "first_token_s": first,
                       "peak_rss_bytes": peak - before, "results": results}))

@@ -14,6 +14,10 @@
 
 namespace tenon {
 
+// Packed bytes outlive the process in files (engine/plan/weight_cache.h). To be raised whenever
+// PackPanel gives other bytes for the same rows.
+inline constexpr int kPackedLayoutVersion = 1;
+
 // The kind that a file's dtype is packed to.
 PackedKind PackedKindFor(DType dtype);
 

@@ -124,7 +124,7 @@ Status ModelRunner::CheckSharedKv() const {
   return Unsupported("the KV cache of another shape can't be shared", "KV cache");
 }
 
-Status ModelRunner::Load(ThreadPool& pool, int64_t available_bytes) {
+Status ModelRunner::Load(ThreadPool& pool, int64_t available_bytes, WeightCache* weight_cache) {
   TENON_RETURN_IF_ERROR(CheckSharedKv());
   pool_ = &pool;
   const MemoryNeeds needs = Needs(pool.threads());
@@ -135,7 +135,7 @@ Status ModelRunner::Load(ThreadPool& pool, int64_t available_bytes) {
                     "{} are available; a smaller context (-c) or batch (-b) needs less",
                     needs.total(), needs.weights, needs.kv, needs.workspace, available_bytes));
   }
-  TENON_RETURN_IF_ERROR(weights_.Load(source_, pool));
+  TENON_RETURN_IF_ERROR(weights_.Load(source_, pool, weight_cache));
   // Compiled again: vectors and rotary factors have addresses only now.
   TENON_ASSIGN_OR_RETURN(
       plan_, ExecutionPlan::Compile(optimized_graph_, source_, weights_, kernels_, options_.plan));

@@ -92,20 +92,54 @@ Status WeightStore::AddVector(const WeightSource& source, const std::string& nam
   return {};
 }
 
-Status WeightStore::Load(const WeightSource& source, ThreadPool& pool) {
-  TENON_CHECK(buffer_.data() == nullptr);
+std::string WeightStore::LayoutText() const {
+  std::string text =
+      fmt::format("layout {} rounding {}\n", kPackedLayoutVersion, static_cast<int>(rounding_));
+  for (const Matrix& matrix : matrices_) {
+    const PackedMatrix& packed = matrix.packed;
+    text += fmt::format("{} kind {} {}x{}x{} at {}\n", matrix.name, static_cast<int>(packed.kind),
+                        packed.count, packed.rows, packed.columns, matrix.offset);
+  }
+  for (const Vector& vector : vectors_)
+    text += fmt::format("{} {} at {}\n", vector.name, vector.size, vector.offset);
+  return text;
+}
+
+Status WeightStore::Load(const WeightSource& source, ThreadPool& pool, WeightCache* cache) {
+  TENON_CHECK(base_ == nullptr);
+  if (cache == nullptr)
+    return Pack(source, pool);
+  const std::string layout = LayoutText();
+  const auto size = static_cast<uint64_t>(bytes_);
+  image_ = cache->Find(layout, size, pool);
+  if (image_.has_value()) {
+    SetBase(image_->file.bytes().data() + image_->offset);
+    return {};
+  }
+  TENON_RETURN_IF_ERROR(Pack(source, pool));
+  cache->Save(layout, buffer_.bytes());
+  return {};
+}
+
+Status WeightStore::Pack(const WeightSource& source, ThreadPool& pool) {
   TENON_ASSIGN_OR_RETURN(buffer_, Buffer::Allocate(static_cast<size_t>(bytes_)));
-  for (Matrix& matrix : matrices_) {
+  for (const Matrix& matrix : matrices_) {
     TENON_RETURN_IF_ERROR(PackMatrix(source, matrix, pool));
     // The system maps pages around each one that is read, so neighbours came back after their
     // release; over hundreds of matrices they would add up to the peak.
     source.ReleaseAll();
-    matrix.packed.data = buffer_.data() + matrix.offset;
   }
   for (const Vector& vector : vectors_)
     TENON_RETURN_IF_ERROR(LoadVector(source, vector));
   source.ReleaseAll();
+  SetBase(buffer_.data());
   return {};
+}
+
+void WeightStore::SetBase(const std::byte* base) {
+  base_ = base;
+  for (Matrix& matrix : matrices_)
+    matrix.packed.data = base + matrix.offset;
 }
 
 Status WeightStore::PackMatrix(const WeightSource& source, const Matrix& matrix,
@@ -166,10 +200,10 @@ const PackedMatrix* WeightStore::FindMatrix(std::string_view name) const {
 
 std::span<const float> WeightStore::FindVector(std::string_view name) const {
   auto found = vector_index_.find(std::string(name));
-  if (found == vector_index_.end() || buffer_.data() == nullptr)
+  if (found == vector_index_.end() || base_ == nullptr)
     return {};
   const Vector& vector = vectors_[found->second];
-  return {buffer_.As<float>(static_cast<size_t>(vector.offset)), static_cast<size_t>(vector.size)};
+  return {reinterpret_cast<const float*>(base_ + vector.offset), static_cast<size_t>(vector.size)};
 }
 
 }  // namespace tenon

@@ -1,12 +1,14 @@
 // WeightStore: the weights of a plan, packed for the kernels that were chosen, resident once.
 //
-// Owns one buffer with all packed matrices and vectors. Loading is parallel and hands the mapped
-// pages back piece by piece, so that file and packed form are never both resident. A weight that
-// lives elsewhere (another device, not loaded yet) will be another kind of PackedMatrix::data.
+// Owns one run of bytes with all packed matrices and vectors: a buffer, or a mapped file that an
+// earlier process has left (WeightCache). Packing is parallel and hands the model's mapped pages
+// back piece by piece, so that file and packed form are never both resident. A weight that lives
+// elsewhere (another device, not loaded yet) will be another kind of PackedMatrix::data.
 // Threading: const after Load.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/plan/weight_cache.h"
 #include "engine/plan/weight_source.h"
 #include "graph/passes/optimize.h"
 #include "hal/kernel_set.h"
@@ -71,11 +74,16 @@ class WeightStore {
                                      const KernelSet& kernels, ActivationMode mode,
                                      WeightRounding rounding = WeightRounding::kNone);
 
-  // Allocates and packs. REQUIRES: called once.
-  Status Load(const WeightSource& source, ThreadPool& pool);
+  // Takes the image that `cache` has, or allocates and packs, and gives the cache the result. Null:
+  // no cache. REQUIRES: called once; a cache that was given does not outlive the store.
+  Status Load(const WeightSource& source, ThreadPool& pool, WeightCache* cache = nullptr);
 
-  // Bytes that Load allocates.
+  // Bytes that Load allocates or maps.
   int64_t bytes() const { return bytes_; }
+
+  // What the packed bytes depend on beside the weights themselves: a line for each matrix and
+  // vector with its form and place.
+  std::string LayoutText() const;
 
   // Null when the name was not in Names. Addresses are stable from Prepare on; `data` is set by
   // Load.
@@ -87,7 +95,7 @@ class WeightStore {
   struct Matrix {
     std::string name;
     PackedMatrix packed;
-    int64_t offset = 0;  // in buffer_
+    int64_t offset = 0;  // from base_
   };
   struct Vector {
     std::string name;
@@ -97,6 +105,8 @@ class WeightStore {
 
   Status AddStack(const WeightSource& source, const Stack& stack, const KernelSet& kernels);
   Status AddVector(const WeightSource& source, const std::string& name);
+  Status Pack(const WeightSource& source, ThreadPool& pool);
+  void SetBase(const std::byte* base);
   Status PackMatrix(const WeightSource& source, const Matrix& matrix, ThreadPool& pool) const;
   Status PackOne(const WeightSource& source, const Matrix& matrix, int64_t index,
                  ThreadPool& pool) const;
@@ -106,7 +116,9 @@ class WeightStore {
 
   ActivationMode mode_ = ActivationMode::kInt8;
   WeightRounding rounding_ = WeightRounding::kNone;
-  Buffer buffer_;
+  Buffer buffer_;                     // either this
+  std::optional<WeightImage> image_;  // or this holds the bytes
+  const std::byte* base_ = nullptr;   // of either; null until Load
   int64_t bytes_ = 0;
   std::vector<Matrix> matrices_;
   std::vector<Vector> vectors_;

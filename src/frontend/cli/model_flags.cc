@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "frontend/session/weight_file_cache.h"
 #include "frontend/store/store.h"
 #include "hal/kv_type.h"
 
@@ -37,6 +38,8 @@ void ModelFlags::AddAll(CLI::App& app) {
       ->check(CLI::IsMember({0, 3}));
   app.add_option("--disable-pass", disabled_passes, "Name of a graph pass that shall not run");
   app.add_option("--kernels", kernel_set, "Kernel set, such as avx2 (default: TENON_CPU or best)");
+  app.add_flag("--no-weight-cache", no_weight_cache,
+               "Pack the weights anew and leave none for the next start");
 }
 
 Result<std::filesystem::path> ModelFlags::Path() const {
@@ -54,6 +57,8 @@ Result<LoadOptions> ModelFlags::ToLoadOptions() const {
   options.level = level == 0 ? OptimizeLevel::kO0 : OptimizeLevel::kO3;
   options.disabled_passes = disabled_passes;
   options.kernel_set = kernel_set;
+  if (!no_weight_cache)
+    options.weight_cache = DefaultWeightCacheDirectory();
   TENON_ASSIGN_OR_RETURN(options.kv_type, ToKvType());
   return options;
 }

@@ -25,6 +25,7 @@ struct ModelFlags {
   int level = 3;
   std::vector<std::string> disabled_passes;
   std::string kernel_set;
+  bool no_weight_cache = false;
 
   // Adds the model argument only.
   void AddModel(CLI::App& app);

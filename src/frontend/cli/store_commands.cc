@@ -5,6 +5,8 @@
 
 #include "frontend/cli/command.h"
 #include "frontend/cli/progress_bar.h"
+#include "frontend/session/weight_file_cache.h"
+#include "frontend/store/ascii.h"
 #include "frontend/store/store.h"
 
 namespace tenon {
@@ -73,6 +75,14 @@ Status Pull(const PullFlags& flags) {
   return {};
 }
 
+// Bytes of packed weights that are kept for fast starts.
+uint64_t CachedBytes() {
+  uint64_t bytes = 0;
+  for (const CachedWeights& file : ListCachedWeights(DefaultWeightCacheDirectory()))
+    bytes += file.file_bytes;
+  return bytes;
+}
+
 Status List(const std::shared_ptr<bool>& json) {
   const ModelStore store(ReadStoreSettings(ProcessEnvironment()));
   TENON_ASSIGN_OR_RETURN(const auto records, store.List());
@@ -83,6 +93,10 @@ Status List(const std::shared_ptr<bool>& json) {
     fmt::print("{}\n", all.dump());
     return {};
   }
+  if (const uint64_t bytes = CachedBytes(); bytes > 0) {
+    fmt::print(stderr, "packed weights for fast starts: {:.1f} MB in {}, safe to delete\n",
+               static_cast<double>(bytes) / 1e6, DefaultWeightCacheDirectory().string());
+  }
   for (const ModelRecord& record : records) {
     fmt::print("{:<40} {:>9.1f} MB  {:<12} {}\n", record.name,
                static_cast<double>(record.bytes()) / 1e6, record.licence, record.source);
@@ -91,6 +105,17 @@ Status List(const std::shared_ptr<bool>& json) {
     fmt::print(stderr, "no models in {}; `tenon pull` fetches the default one\n",
                store.models_directory().string());
   return {};
+}
+
+// With the packed weights that were made from it.
+Status Remove(const std::string& name) {
+  const ModelStore store(ReadStoreSettings(ProcessEnvironment()));
+  TENON_ASSIGN_OR_RETURN(const auto records, store.List());
+  for (const ModelRecord& record : records) {
+    if (EqualIgnoringCase(record.name, name))
+      TENON_RETURN_IF_ERROR(RemoveCachedWeights(DefaultWeightCacheDirectory(), record.path));
+  }
+  return store.Remove(name);
 }
 
 }  // namespace
@@ -115,9 +140,7 @@ CommandBody DefineList(CLI::App& app) {
 CommandBody DefineRemove(CLI::App& app) {
   auto name = std::make_shared<std::string>();
   app.add_option("NAME", *name, "Name from `tenon list`")->required();
-  return [name]() -> Status {
-    return ModelStore(ReadStoreSettings(ProcessEnvironment())).Remove(*name);
-  };
+  return [name] { return Remove(*name); };
 }
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/log.h"
+#include "frontend/session/weight_file_cache.h"
 #include "hal/kernel_registry.h"
 #include "hal/self_check.h"
 #include "model/arch/architecture.h"
@@ -82,6 +83,7 @@ Status Model::Prepare(const LoadOptions& options) {
       options.precision != Precision::kReference)
     return InvalidArgument("rounded activations are for the reference mode", "precision");
   TENON_RETURN_IF_ERROR(ChooseKernels(options));
+  weight_cache_.reset();
   load_options_ = options;
   context_tokens_ = options.context_tokens;
   if (context_tokens_ == 0)
@@ -94,14 +96,16 @@ Status Model::Prepare(const LoadOptions& options) {
 
 Status Model::Load(const LoadOptions& options) {
   TENON_RETURN_IF_ERROR(Prepare(options));
+  if (!options.weight_cache.empty() && options.precision == Precision::kFast)
+    weight_cache_ = OpenWeightFileCache(options.weight_cache, source_);
   shared_pool_ = options.shared_pool;
   if (shared_pool_ == nullptr) {
     TENON_ASSIGN_OR_RETURN(pool_, ThreadPool::Create(options.threads));
-    return runner_->Load(*pool_, AvailableMemoryBytes());
+    return runner_->Load(*pool_, AvailableMemoryBytes(), weight_cache_.get());
   }
   // The other model may be at work: this one is loaded by threads of its own.
   TENON_ASSIGN_OR_RETURN(const auto loading, ThreadPool::Create(shared_pool_->threads()));
-  TENON_RETURN_IF_ERROR(runner_->Load(*loading, AvailableMemoryBytes()));
+  TENON_RETURN_IF_ERROR(runner_->Load(*loading, AvailableMemoryBytes(), weight_cache_.get()));
   runner_->UsePool(*shared_pool_);
   return {};
 }

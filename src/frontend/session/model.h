@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "engine/exec/model_runner.h"
+#include "engine/plan/weight_cache.h"
 #include "frontend/session/source_weights.h"
 #include "hal/kernel_set.h"
 #include "hal/thread_pool.h"
@@ -48,6 +49,9 @@ struct LoadOptions {
   ThreadPool* shared_pool = nullptr;
   KvPool* shared_kv = nullptr;
   std::string kernel_set;  // empty: TENON_CPU, or the best of this machine
+  // Directory of packed weights that processes leave for later ones (weight_file_cache.h); empty:
+  // every load packs. Not used with kReference, whose floats are many times the model's size.
+  std::filesystem::path weight_cache;
 };
 
 class Model {
@@ -91,6 +95,7 @@ class Model {
   std::unique_ptr<ThreadPool> pool_;
   ThreadPool* shared_pool_ = nullptr;
   std::unique_ptr<ModelRunner> runner_;
+  std::unique_ptr<WeightCache> weight_cache_;  // after the runner: it may still write its weights
   int64_t context_tokens_ = 0;
 };
 

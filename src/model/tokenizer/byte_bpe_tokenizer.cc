@@ -46,8 +46,12 @@ ByteBpeTokenizer::ByteBpeTokenizer(Vocabulary vocabulary_in, SplitFamily family)
       nfc_(family.normalize ? std::make_unique<Nfc>() : nullptr),
       pairs_(vocabulary().spec().merges.size()) {
   byte_ids_.fill(-1);
+  // The letter of a byte has one or two bytes itself; of longer tokens only words are of interest.
+  constexpr size_t kLongestLetter = 2;
   for (int32_t id = 0; id < vocabulary().size(); ++id) {
     if (vocabulary().IsSpecial(id))
+      continue;
+    if (!whole_words_ && vocabulary().Text(id).size() > kLongestLetter)
       continue;
     const std::string bytes = alphabet_.Bytes(vocabulary().Text(id));
     if (bytes.size() == 1 && byte_ids_[static_cast<uint8_t>(bytes[0])] < 0)
@@ -57,18 +61,27 @@ ByteBpeTokenizer::ByteBpeTokenizer(Vocabulary vocabulary_in, SplitFamily family)
   }
 }
 
-// A merge that makes a special token is left out: plain text never becomes one.
+// A merge that makes a special token is left out: plain text never becomes one. Vocabularies number
+// the merged tokens in the order of their merges, so the next id is tried before the table is
+// asked; only texts that stand once in the vocabulary count there, because the table knows the
+// first.
 Status ByteBpeTokenizer::ReadMerges() {
-  PieceTable ids(vocabulary().spec().tokens);
+  const std::vector<std::string>& tokens = vocabulary().spec().tokens;
+  PieceTable ids(tokens);
+  bool unique = true;
   for (int32_t id = 0; id < vocabulary().size(); ++id)
-    ids.Add(id);
+    unique = ids.Add(id) && unique;
   const std::vector<std::string>& merges = vocabulary().spec().merges;
   std::string both;
+  int32_t merged = -1;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     TENON_ASSIGN_OR_RETURN(const MergeParts parts, SplitMerge(rank, merges[rank]));
     const int32_t left = ids.Find(parts.left);
     const int32_t right = ids.Find(parts.right);
-    const int32_t merged = ids.Find(both.assign(parts.left).append(parts.right));
+    both.assign(parts.left).append(parts.right);
+    const bool next =
+        unique && vocabulary().Contains(merged + 1) && both == vocabulary().Text(merged + 1);
+    merged = next ? merged + 1 : ids.Find(both);
     if (left < 0 || right < 0 || merged < 0)
       return BadMerge(rank, merges[rank], "has parts or a result that are not tokens");
     if (!vocabulary().IsSpecial(merged))

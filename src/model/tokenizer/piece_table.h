@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <functional>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +23,7 @@ class PieceTable {
   // Of two equal texts the first stays. Returns whether it was new. REQUIRES: id is an index.
   bool Add(int32_t id) {
     const std::string_view text = texts_[static_cast<size_t>(id)];
-    const size_t hash = std::hash<std::string_view>{}(text);
+    const uint64_t hash = Hash(text);
     Slot& slot = slots_[Place(text, hash)];
     if (slot.id >= 0)
       return false;
@@ -36,7 +36,7 @@ class PieceTable {
   int32_t Find(std::string_view text) const {
     if (text.size() > longest_)
       return -1;
-    return slots_[Place(text, std::hash<std::string_view>{}(text))].id;
+    return slots_[Place(text, Hash(text))].id;
   }
 
  private:
@@ -45,10 +45,27 @@ class PieceTable {
     int32_t id = -1;   // -1: empty
   };
 
+  // Pieces are short: eight bytes a step, the last ones together, and the length. The factors are
+  // odd, with bits everywhere (2^64 and 2^63 divided by irrational numbers).
+  static uint64_t Hash(std::string_view text) {
+    constexpr uint64_t kFirst = 0x9E3779B97F4A7C15;
+    constexpr uint64_t kSecond = 0xB504F333F9DE6485;
+    uint64_t hash = text.size() * kSecond;
+    while (true) {
+      uint64_t word = 0;
+      std::memcpy(&word, text.data(), std::min(text.size(), sizeof(word)));
+      hash = (hash ^ word) * kFirst;
+      hash ^= hash >> 32;
+      if (text.size() <= sizeof(word))
+        return hash * kSecond;
+      text.remove_prefix(sizeof(word));
+    }
+  }
+
   // The slot that holds the text, or the empty one where it would go.
-  size_t Place(std::string_view text, size_t hash) const {
+  size_t Place(std::string_view text, uint64_t hash) const {
     const auto tag = static_cast<uint32_t>(hash >> 32);
-    size_t at = hash & (slots_.size() - 1);
+    size_t at = hash >> 20 & (slots_.size() - 1);
     while (slots_[at].id >= 0 &&
            (slots_[at].tag != tag || texts_[static_cast<size_t>(slots_[at].id)] != text))
       at = (at + 1) & (slots_.size() - 1);

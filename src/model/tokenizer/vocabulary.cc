@@ -77,11 +77,10 @@ void Vocabulary::CollectStopIds() {
   stop_ids_.push_back(spec_.eos_id);
   stop_ids_.push_back(spec_.eot_id);
   for (int32_t id = 0; id < size(); ++id) {
-    const bool named =
-        std::find(std::begin(kStopTexts), std::end(kStopTexts), Text(id)) != std::end(kStopTexts);
     // As user-defined tokens, "</s>" and the like may be ordinary text (HTML); "<|...|>" never is.
     const bool marked = Type(id) == TokenType::kUserDefined && Text(id).starts_with("<|");
-    if (named && (Type(id) == TokenType::kControl || marked))
+    if ((Type(id) == TokenType::kControl || marked) &&
+        std::find(std::begin(kStopTexts), std::end(kStopTexts), Text(id)) != std::end(kStopTexts))
       stop_ids_.push_back(id);
   }
   std::sort(stop_ids_.begin(), stop_ids_.end());

@@ -1,0 +1,139 @@
+// The work of one step, in kernel calls and bytes of weights: a change that makes a token dearer
+// shows here on any machine, without a clock.
+#include <atomic>
+
+#include "frontend/session/source_weights.h"
+#include "hal/kernel_registry.h"
+#include "model/arch/architecture.h"
+#include "test_model.h"
+
+namespace tenon {
+namespace {
+
+struct Work {
+  std::atomic<int64_t> panels{0};
+  std::atomic<int64_t> weight_bytes{0};
+  std::atomic<int64_t> norms{0};
+  std::atomic<int64_t> quantized_rows{0};
+  std::atomic<int64_t> attentions{0};
+};
+Work work;
+KernelSet real;
+
+template <int kKind>
+void CountedGemm(const GemmArgs& args) {
+  work.panels += 1;
+  work.weight_bytes += PackedPanelBytes(static_cast<PackedKind>(kKind), args.k);
+  real.gemm[kKind](args);
+}
+
+template <int... kKinds>
+void CountGemms(KernelSet& set, std::integer_sequence<int, kKinds...>) {
+  ((set.gemm[kKinds] = set.gemm[kKinds] == nullptr ? nullptr : CountedGemm<kKinds>), ...);
+}
+
+KernelSet CountingKernels() {
+  auto resolved = ResolveKernelSet(RunnableKernelSets().front()->name);
+  EXPECT_TRUE(resolved.ok());
+  real = *resolved;
+  KernelSet set = real;
+  CountGemms(set, std::make_integer_sequence<int, kPackedKindCount>());
+  set.rms_norm = [](const float* x, const float* weight, int64_t n, float eps, float* out) {
+    work.norms += 1;
+    real.rms_norm(x, weight, n, eps, out);
+  };
+  set.quantize_row = [](const float* x, int64_t k, std::byte* out) {
+    work.quantized_rows += 1;
+    real.quantize_row(x, k, out);
+  };
+  set.attention[static_cast<int>(KvType::kF16)] = [](const AttentionArgs& args) {
+    work.attentions += 1;
+    real.attention[static_cast<int>(KvType::kF16)](args);
+  };
+  return set;
+}
+
+void Reset() {
+  work.panels = work.weight_bytes = work.norms = work.quantized_rows = work.attentions = 0;
+}
+
+class WorkCounterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto path = ResolveModel(kSmolLm);
+    if (!path.ok())
+      GTEST_SKIP() << "the model " << kSmolLm << " is not in the store";
+    auto source = OpenModel(*path);
+    ASSERT_TRUE(source.ok());
+    source_ = std::move(*source);
+    weights_ = std::make_unique<SourceWeights>(source_);
+    auto graph = BuildGraph(source_);
+    ASSERT_TRUE(graph.ok());
+    RunnerOptions options;
+    options.kv_tokens = 1024;
+    options.plan.max_tokens = 16;
+    options.plan.max_outputs = 16;
+    auto runner = ModelRunner::Prepare(std::move(*graph), *weights_, CountingKernels(), options);
+    ASSERT_TRUE(runner.ok()) << runner.error().ToString();
+    runner_ = std::move(*runner);
+    auto pool = ThreadPool::Create(2);
+    ASSERT_TRUE(pool.ok());
+    pool_ = std::move(*pool);
+    ASSERT_TRUE(runner_->Load(*pool_, 0).ok());
+  }
+
+  // One step of a token for each of `sequences`, at `position`.
+  void Decode(int sequences, int64_t position) {
+    std::vector<Sequence> all;
+    BatchBuilder builder;
+    for (int i = 0; i < sequences; ++i) {
+      all.emplace_back(runner_->kv(), CacheScope{}, PrefixCache::kOff);
+      ASSERT_TRUE(ReserveNow(all.back(), position + 1).ok());
+      builder.AddToken(builder.AddSequence(all.back().block_table()), 100 + i, position,
+                       Logits::kYes);
+    }
+    Reset();
+    ASSERT_TRUE(runner_->Step(builder.batch()).ok());
+  }
+
+  ModelSource source_;
+  std::unique_ptr<SourceWeights> weights_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<ModelRunner> runner_;
+};
+
+constexpr int64_t kLayers = 30;
+constexpr int64_t kKvHeads = 3;
+// Matrices of SmolLM2-135M, 16 rows a panel, 20 bytes for 32 weights in Q4_1: per layer Q, K and V
+// (576 + 2 * 192 rows of 576), output (576 of 576), gate and up (2 * 1536 of 576), down (576 of
+// 1536); the head (49152 of 576).
+constexpr int64_t kPanels = kLayers * (960 + 576 + 3072 + 576) / 16 + 49152 / 16;
+constexpr int64_t kWeights =
+    kLayers * ((960 + 576 + 3072) * 576 + 576 * 1536) + int64_t{49152} * 576;
+
+TEST_F(WorkCounterTest, ADecodeStepReadsEveryWeightOnce) {
+  Decode(1, 100);
+  EXPECT_EQ(work.panels, kPanels);
+  EXPECT_EQ(work.weight_bytes, kWeights / 32 * 20);
+  // Two norms a layer and the last one; what goes into each of the four matrices is quantized once.
+  EXPECT_EQ(work.norms, 2 * kLayers + 1);
+  EXPECT_EQ(work.quantized_rows, 4 * kLayers + 1);
+  EXPECT_EQ(work.attentions, kLayers * kKvHeads);
+}
+
+TEST_F(WorkCounterTest, ABatchReadsTheSameBytes) {
+  constexpr int kSequences = 8;
+  Decode(kSequences, 20);
+  EXPECT_EQ(work.panels, kPanels);
+  EXPECT_EQ(work.weight_bytes, kWeights / 32 * 20);
+  EXPECT_EQ(work.norms, kSequences * (2 * kLayers + 1));
+  EXPECT_EQ(work.quantized_rows, kSequences * (4 * kLayers + 1));
+  EXPECT_EQ(work.attentions, kSequences * kLayers * kKvHeads);
+}
+
+TEST_F(WorkCounterTest, PlanHasTenStepsALayerAtMost) {
+  EXPECT_LE(static_cast<int64_t>(runner_->plan().steps().size()), 10 * kLayers + 5);
+}
+
+}  // namespace
+}  // namespace tenon
