@@ -60,7 +60,7 @@ template <KvType kType>
 // Dot products with all 32 keys of a block; slots outside the span hold anything.
 template <KvType kType, int kHeads>
 void Scores(const AttentionArgs& args, const float* query, const BlockSpan& span,
-                 __m256 (*scores)[kKeyVectors]) {
+            __m256 (*scores)[kKeyVectors]) {
   const std::byte* keys = span.keys;
   __m256 acc[kHeads][kKeyVectors];
 #pragma GCC unroll 8
@@ -91,14 +91,22 @@ void Scores(const AttentionArgs& args, const float* query, const BlockSpan& span
   }
 }
 
+// The probabilities of a block's keys, and what corrects the outputs so far.
+template <int kHeads>
+struct BlockWeights {
+  alignas(32) float p[kHeads][kKvBlockTokens];
+  float correction[kHeads];
+};
+
 // Adds the span's values, weighed by the probabilities, to kVectors vectors of the outputs, from
 // element d on.
 template <KvType kType, int kHeads, int kVectors>
-void AddValues(const BlockSpan& span, int64_t head_dim, int64_t d, HeadState<kHeads>* state) {
+void AddValues(const BlockSpan& span, const BlockWeights<kHeads>& weights, int64_t head_dim,
+               int64_t d, HeadState<kHeads>* state) {
   __m256 acc[kHeads][kVectors];
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
-    const __m256 correction = _mm256_set1_ps(state->correction[h]);
+    const __m256 correction = _mm256_set1_ps(weights.correction[h]);
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       acc[h][v] = _mm256_mul_ps(_mm256_load_ps(state->out[h] + d + v * kLanes), correction);
@@ -111,7 +119,7 @@ void AddValues(const BlockSpan& span, int64_t head_dim, int64_t d, HeadState<kHe
       const __m256 value = LoadKv<kType>(span.values, j * head_dim + d + v * kLanes);
 #pragma GCC unroll 4
       for (int h = 0; h < kHeads; ++h) {
-        acc[h][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(state->p[h] + j), value, acc[h][v]);
+        acc[h][v] = _mm256_fmadd_ps(_mm256_broadcast_ss(weights.p[h] + j), value, acc[h][v]);
       }
     }
   }
@@ -129,16 +137,19 @@ void AddBlock(const AttentionArgs& args, const float* query, const BlockSpan& sp
               HeadState<kHeads>* state) {
   __m256 dots[kHeads][kKeyVectors];
   Scores<kType, kHeads>(args, query, span, dots);
+  BlockWeights<kHeads> weights;
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
-    Softmax<kHeads>(args, span, dots[h], h, state);
+    ScaleScores(args, span, dots[h], dots[h]);
+    const float max = MaxScore(dots[h], state->max[h]);
+    weights.correction[h] = Softmax<kHeads>(dots[h], max, h, state, weights.p[h]);
   }
   int64_t d = 0;
   for (; d + 4 * kLanes <= args.head_dim; d += 4 * kLanes) {
-    AddValues<kType, kHeads, 4>(span, args.head_dim, d, state);
+    AddValues<kType, kHeads, 4>(span, weights, args.head_dim, d, state);
   }
   for (; d < args.head_dim; d += kLanes) {
-    AddValues<kType, kHeads, 1>(span, args.head_dim, d, state);
+    AddValues<kType, kHeads, 1>(span, weights, args.head_dim, d, state);
   }
 }
 

@@ -33,8 +33,6 @@ template <int kHeads>
 struct HeadState {
   float max[kHeads];
   float sum[kHeads];
-  float correction[kHeads];
-  alignas(32) float p[kHeads][kKvBlockTokens];
   alignas(32) float out[kHeads][kMaxHeadDim];
 };
 
@@ -69,30 +67,33 @@ static inline void ScaleScores(const AttentionArgs& args, const BlockSpan& span,
   }
 }
 
-// Turns one head's dot products into probabilities relative to the new maximum; slots outside the
-// span leave here as 0, the exponential of minus infinity. (A span has at least one key: the
-// maximum is minus infinity only where a score is.)
+// The largest score, or `max`. A comparison with NaN gives its second operand.
+static inline float MaxScore(const __m256* scores, float max) {
+  __m256 largest = _mm256_set1_ps(max);
+#pragma GCC unroll 8
+  for (int v = 0; v < kKeyVectors; ++v) {
+    largest = _mm256_max_ps(scores[v], largest);
+  }
+  return MaxLane(largest);
+}
+
+// Turns one head's scores into probabilities relative to the new maximum; slots outside the span
+// become 0, the exponential of minus infinity. Returns the correction of what the head has so far.
 template <int kHeads>
-static inline void Softmax(const AttentionArgs& args, const BlockSpan& span, const __m256* dots,
-                           int h, HeadState<kHeads>* state) {
-  __m256 scores[kKeyVectors];
-  ScaleScores(args, span, dots, scores);
-  const __m256 largest = _mm256_max_ps(
-      _mm256_max_ps(scores[0], _mm256_max_ps(scores[1], _mm256_set1_ps(state->max[h]))),
-      _mm256_max_ps(scores[2], scores[3]));
-  const float max = MaxLane(largest);
+static inline float Softmax(const __m256* scores, float max, int h, HeadState<kHeads>* state,
+                            float* weights) {
   __m256 p[kKeyVectors];
 #pragma GCC unroll 8
   for (int v = 0; v < kKeyVectors; ++v) {
     p[v] = Exp(_mm256_sub_ps(scores[v], _mm256_set1_ps(max)));
-    _mm256_store_ps(state->p[h] + v * kLanes, p[v]);
+    _mm256_store_ps(weights + v * kLanes, p[v]);
   }
   const float sum = HalvingSum(_mm256_add_ps(_mm256_add_ps(p[0], p[2]), _mm256_add_ps(p[1], p[3])));
   // Most blocks leave the maximum as it is: exp(0) is 1.
   const float correction = max == state->max[h] ? 1.0f : ExpScalar(state->max[h] - max);
-  state->correction[h] = correction;
   state->sum[h] = __builtin_fmaf(state->sum[h], correction, sum);
   state->max[h] = max;
+  return correction;
 }
 
 // Nothing seen yet.

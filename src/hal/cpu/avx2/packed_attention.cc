@@ -2,10 +2,11 @@
 //
 // A word of codes is cut into vectors of 16-bit pairs of codes, and vpmaddwd multiplies a pair with
 // a pair of the query's (or the weights') integers of 15 bits: one sum of 32 bits for each word, no
-// lane changes its place. For kQ4 vpmaddubsw does so with bytes, twice as many. Keys (words of channels, lanes are tokens) and values (words of tokens,
-// lanes are channels) are the same loop. Scales go into the query and into the probabilities before
-// they are rounded to integers. Additions of integers take one cycle, so that few sums suffice:
-// two vectors, a cache line, for up to four heads.
+// lane changes its place. For kQ4 vpmaddubsw does so with bytes, twice as many. Keys (words of
+// channels, lanes are tokens) and values (words of tokens, lanes are channels) are the same loop.
+// Scales go into the query and into the probabilities before they are rounded to integers.
+// Additions of integers take one cycle, so that few sums suffice: two vectors, a cache line, for up
+// to four heads.
 #include "hal/cpu/avx2/attention_parts.h"
 #include "hal/cpu/avx2/avx2_kernels.h"
 #include "hal/cpu/kv_seal.h"
@@ -50,8 +51,8 @@ template <KvType kType>
     return {_mm256_and_si256(words, nibbles),
             _mm256_and_si256(_mm256_srli_epi16(words, 4), nibbles)};
   } else if constexpr (kType == KvType::kNf4) {
-    const __m256i table = _mm256_broadcastsi128_si256(
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(kNf4Levels)));
+    const __m256i table =
+        _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kNf4Levels)));
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi16(words, 4), nibbles);
     return {_mm256_shuffle_epi8(table, _mm256_and_si256(words, nibbles)),
             _mm256_shuffle_epi8(table, odd)};
@@ -230,8 +231,8 @@ template <KvPart kPart>
 [[gnu::always_inline]] inline void StoreFours(const __m256i* x, int32_t* words) {
   const __m256i low = _mm256_packs_epi32(x[0], x[1]);
   const __m256i high = _mm256_packs_epi32(x[2], x[3]);
-  const __m256i bytes = kPart == KvPart::kKeys ? _mm256_packs_epi16(low, high)
-                                               : _mm256_packus_epi16(low, high);
+  const __m256i bytes =
+      kPart == KvPart::kKeys ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
   // In each half of the vector: 0, 1, 2, 3 of each eight, then 4, 5, 6, 7.
   const __m256i order = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
@@ -330,10 +331,24 @@ template <KvType kType, int kHeads>
   }
 }
 
+// Blocks that are visited at a time, in three passes: all dot products, the softmax, all values. A
+// block's way through them is a long chain of dependent operations; those of several blocks
+// overlap.
+constexpr int64_t kPassBlocks = 8;
+
+template <int kHeads>
+struct Pass {
+  int64_t blocks;
+  BlockSpan spans[kPassBlocks];
+  alignas(32) float scores[kPassBlocks][kHeads][kKvBlockTokens];  // then probabilities
+  float max[kPassBlocks][kHeads];                                 // of the block alone
+  float correction[kPassBlocks][kHeads];
+};
+
 // Dot products with all 32 keys of a block.
 template <KvType kType, int kHeads>
-[[gnu::always_inline]] inline void Scores(const AttentionArgs& args, const float* query,
-                                          const BlockSpan& span, __m256 (*scores)[kKeyVectors]) {
+[[gnu::always_inline]] inline void Dots(const AttentionArgs& args, const float* query,
+                                        const BlockSpan& span, __m256 (*dots)[kKeyVectors]) {
   Factors factors[kHeads];
   ScaleQueries<kType, kHeads>(args, query, span, factors);
   constexpr int64_t kStride = 4 * kKvBlockTokens;
@@ -346,7 +361,7 @@ template <KvType kType, int kHeads>
     for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 2
       for (int v = 0; v < 2; ++v) {
-        scores[h][first + v] =
+        dots[h][first + v] =
             _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[h][v]), _mm256_set1_ps(factors[h].unit),
                             _mm256_set1_ps(factors[h].start));
       }
@@ -356,7 +371,7 @@ template <KvType kType, int kHeads>
 
 // What weighs the values of one group of channels.
 template <KvType kType, int kHeads>
-[[gnu::always_inline]] inline void ScaleWeights(const HeadState<kHeads>& state,
+[[gnu::always_inline]] inline void ScaleWeights(const float (*weights)[kKvBlockTokens],
                                                 const std::byte* headers, Factors* out) {
   GroupScales groups[kKeyVectors];
 #pragma GCC unroll 4
@@ -370,7 +385,7 @@ template <KvType kType, int kHeads>
     __m256 largest = _mm256_setzero_ps();
 #pragma GCC unroll 4
     for (int v = 0; v < kKeyVectors; ++v) {
-      const __m256 p = _mm256_mul_ps(_mm256_load_ps(state.p[h] + v * kLanes), groups[v].scale);
+      const __m256 p = _mm256_mul_ps(_mm256_load_ps(weights[h] + v * kLanes), groups[v].scale);
       _mm256_store_ps(scaled + v * kLanes, p);
       products[v] = _mm256_mul_ps(p, groups[v].term);
       largest = _mm256_max_ps(largest, p);
@@ -384,7 +399,7 @@ template <KvType kType, int kHeads>
 // Adds the values to kVectors vectors of the outputs, from element d on.
 template <KvType kType, int kHeads, int kVectors>
 [[gnu::always_inline]] inline void AddValues(const BlockSpan& span, const Factors* factors,
-                                             int64_t head_dim, int64_t d,
+                                             const float* corrections, int64_t head_dim, int64_t d,
                                              HeadState<kHeads>* state) {
   const Words words = {span.values + 4 * d, 4 * head_dim, kKvBlockTokens / WordCodes(kType),
                        KvLowValuesOffset(head_dim), span.next};
@@ -392,7 +407,7 @@ template <KvType kType, int kHeads, int kVectors>
   SumProducts<kType, KvPart::kValues, kHeads, kVectors>(words, factors, sums);
 #pragma GCC unroll 4
   for (int h = 0; h < kHeads; ++h) {
-    const __m256 correction = _mm256_set1_ps(state->correction[h]);
+    const __m256 correction = _mm256_set1_ps(corrections[h]);
     const __m256 start = _mm256_set1_ps(factors[h].start);
     const __m256 unit = _mm256_set1_ps(factors[h].unit);
 #pragma GCC unroll 2
@@ -405,28 +420,59 @@ template <KvType kType, int kHeads, int kVectors>
 }
 
 template <KvType kType, int kHeads>
-[[gnu::always_inline]] inline void AddBlock(const AttentionArgs& args, const float* query,
-                                            const BlockSpan& span, HeadState<kHeads>* state) {
-  __m256 dots[kHeads][kKeyVectors];
-  Scores<kType, kHeads>(args, query, span, dots);
+void ScorePass(const AttentionArgs& args, const float* query, Pass<kHeads>* pass) {
+  for (int64_t block = 0; block < pass->blocks; ++block) {
+    __m256 scores[kHeads][kKeyVectors];
+    Dots<kType, kHeads>(args, query, pass->spans[block], scores);
 #pragma GCC unroll 4
-  for (int h = 0; h < kHeads; ++h) {
-    Softmax<kHeads>(args, span, dots[h], h, state);
-  }
-  const std::byte* headers = span.values + KvHeaderOffset(kType, args.head_dim);
-  int64_t d = 0;
-  for (int64_t group = 0; d < args.head_dim; ++group) {
-    Factors factors[kHeads];
-    const std::byte* at = headers + 2 * group * kKvBlockTokens;
-    PrefetchLine(at + span.next);
-    ScaleWeights<kType, kHeads>(*state, at, factors);
-    const int64_t left = args.head_dim - d;
-    const int64_t end = d + (left < kKvValueGroup ? left : kKvValueGroup);
-    for (; d + 2 * kLanes <= end; d += 2 * kLanes) {
-      AddValues<kType, kHeads, 2>(span, factors, args.head_dim, d, state);
+    for (int h = 0; h < kHeads; ++h) {
+      ScaleScores(args, pass->spans[block], scores[h], scores[h]);
+      pass->max[block][h] = MaxScore(scores[h], -__builtin_inff());
+#pragma GCC unroll 4
+      for (int v = 0; v < kKeyVectors; ++v) {
+        _mm256_store_ps(pass->scores[block][h] + v * kLanes, scores[h][v]);
+      }
     }
-    for (; d < end; d += kLanes) {
-      AddValues<kType, kHeads, 1>(span, factors, args.head_dim, d, state);
+  }
+}
+
+template <int kHeads>
+void SoftmaxPass(HeadState<kHeads>* state, Pass<kHeads>* pass) {
+  for (int64_t block = 0; block < pass->blocks; ++block) {
+#pragma GCC unroll 4
+    for (int h = 0; h < kHeads; ++h) {
+      __m256 scores[kKeyVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kKeyVectors; ++v) {
+        scores[v] = _mm256_load_ps(pass->scores[block][h] + v * kLanes);
+      }
+      const float own = pass->max[block][h];
+      const float max = own > state->max[h] ? own : state->max[h];
+      pass->correction[block][h] = Softmax<kHeads>(scores, max, h, state, pass->scores[block][h]);
+    }
+  }
+}
+
+template <KvType kType, int kHeads>
+void ValuePass(int64_t head_dim, const Pass<kHeads>& pass, HeadState<kHeads>* state) {
+  for (int64_t block = 0; block < pass.blocks; ++block) {
+    const BlockSpan& span = pass.spans[block];
+    const std::byte* headers = span.values + KvHeaderOffset(kType, head_dim);
+    int64_t d = 0;
+    for (int64_t group = 0; d < head_dim; ++group) {
+      Factors factors[kHeads];
+      const std::byte* at = headers + 2 * group * kKvBlockTokens;
+      PrefetchLine(at + span.next);
+      ScaleWeights<kType, kHeads>(pass.scores[block], at, factors);
+      const int64_t left = head_dim - d;
+      const int64_t end = d + (left < kKvValueGroup ? left : kKvValueGroup);
+      const float* corrections = pass.correction[block];
+      for (; d + 2 * kLanes <= end; d += 2 * kLanes) {
+        AddValues<kType, kHeads, 2>(span, factors, corrections, head_dim, d, state);
+      }
+      for (; d < end; d += kLanes) {
+        AddValues<kType, kHeads, 1>(span, factors, corrections, head_dim, d, state);
+      }
     }
   }
 }
@@ -436,9 +482,17 @@ template <KvType kType, int kHeads>
 void AttendHeads(const AttentionArgs& args, int64_t head) {
   HeadState<kHeads> state;
   BeginHeads<kHeads>(args, &state);
-  const int64_t last = (args.end - 1) / kKvBlockTokens;
-  for (int64_t block = args.begin / kKvBlockTokens; block <= last; ++block) {
-    AddBlock<kType, kHeads>(args, args.query + head * args.head_dim, SpanOf(args, block), &state);
+  const float* query = args.query + head * args.head_dim;
+  const int64_t end = (args.end - 1) / kKvBlockTokens + 1;
+  Pass<kHeads> pass;
+  for (int64_t block = args.begin / kKvBlockTokens; block < end; block += pass.blocks) {
+    pass.blocks = end - block < kPassBlocks ? end - block : kPassBlocks;
+    for (int64_t i = 0; i < pass.blocks; ++i) {
+      pass.spans[i] = SpanOf(args, block + i);
+    }
+    ScorePass<kType, kHeads>(args, query, &pass);
+    SoftmaxPass<kHeads>(&state, &pass);
+    ValuePass<kType, kHeads>(args.head_dim, pass, &state);
   }
   StoreHeads<kHeads>(args, head, state);
 }

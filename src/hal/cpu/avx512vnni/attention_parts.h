@@ -60,7 +60,8 @@ static inline float MaxLane(__m512 lanes) {
 
 // Scores to weights p, written to p[32] (0 outside the span); returns the correction of what the
 // head has so far.
-static inline float UpdateSoftmax(const Slots& scores, uint32_t seen, float* max, float* sum, float* p) {
+static inline float UpdateSoftmax(const Slots& scores, uint32_t seen, float* max, float* sum,
+                                  float* p) {
   const auto seen_low = static_cast<__mmask16>(seen & 0xffffu);
   const auto seen_high = static_cast<__mmask16>(seen >> 16);
   const __m512 lowest = _mm512_set1_ps(-__builtin_inff());

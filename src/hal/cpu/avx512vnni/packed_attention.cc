@@ -60,8 +60,8 @@ inline CodeFours LoadFours(const std::byte* at, int64_t low) {
   const __m512i nibbles = _mm512_set1_epi8(15);
   CodeFours codes = {{_mm512_and_si512(words, nibbles), OddNibbles(words)}};
   if constexpr (kType == KvType::kNf4) {
-    const __m512i table = _mm512_broadcast_i32x4(
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(kNf4Levels)));
+    const __m512i table =
+        _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kNf4Levels)));
     codes.v[0] = _mm512_shuffle_epi8(table, codes.v[0]);
     codes.v[1] = _mm512_shuffle_epi8(table, codes.v[1]);
   } else if constexpr (kType == KvType::kHier) {
@@ -110,8 +110,7 @@ inline void SumProducts(const Words& words, const Factors* factors, __m512i* sum
     for (int i = 0; i < kFours; ++i) {
       const int64_t at = 4 * (row * kFours + i);
       for (int h = 0; h < kHeads; ++h) {
-        low[h] =
-            AddProducts<kType, kPart>(low[h], codes.v[i], FourFactors(factors[h].low + at));
+        low[h] = AddProducts<kType, kPart>(low[h], codes.v[i], FourFactors(factors[h].low + at));
         if constexpr (kType != KvType::kQ4)
           high[h] =
               AddProducts<kType, kPart>(high[h], codes.v[i], FourFactors(factors[h].high + at));
@@ -169,8 +168,8 @@ inline void StoreBytes(__m256i x, uint8_t* out) {
                                               : _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
   const __m256i ordered = _mm256_permutevar8x32_epi32(x, places);
   const __m256i bytes = _mm256_shuffle_epi8(ordered, _mm256_set1_epi32(0x0c080400));
-  const __m128i eight = _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes),
-                                           _mm256_extracti128_si256(bytes, 1));
+  const __m128i eight =
+      _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(out), eight);
 }
 
@@ -186,8 +185,7 @@ inline void RoundFactors(const float* x, int64_t count, __m256 largest, Factors*
     if constexpr (kType == KvType::kQ4) {
       StoreBytes<kType>(rounded, out->low + i);
     } else {
-      const __m256i high =
-          _mm256_srai_epi32(_mm256_add_epi32(rounded, _mm256_set1_epi32(64)), 7);
+      const __m256i high = _mm256_srai_epi32(_mm256_add_epi32(rounded, _mm256_set1_epi32(64)), 7);
       StoreBytes<kType>(high, out->high + i);
       StoreBytes<kType>(_mm256_sub_epi32(rounded, _mm256_slli_epi32(high, 7)), out->low + i);
     }
@@ -267,9 +265,9 @@ inline void AddValues(const AttentionArgs& args, const BlockSpan& span, const Fa
     const __m512 before =
         _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, at), _mm512_set1_ps(corrections[h]),
                         _mm512_set1_ps(factors[h].start));
-    _mm512_mask_storeu_ps(at, mask,
-                          _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[h]),
-                                          _mm512_set1_ps(factors[h].unit), before));
+    _mm512_mask_storeu_ps(
+        at, mask,
+        _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[h]), _mm512_set1_ps(factors[h].unit), before));
   }
 }
 
