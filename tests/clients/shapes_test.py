@@ -135,8 +135,8 @@ class ShapesTest(ServerTest):
             content, reason = self.chat("Name three parts.", temperature=1, seed=3, max_tokens=200, **field)
             self.assertEqual(reason, "stop")
             self.assertRegex(content, r"^[a-z]+-\d\d(, [a-z]+-\d\d){2}$")
-        text = self.server.json("/completion", {"prompt": "1 + 2 =", "n_predict": 8, "grammar": 'root ::= " " [0-9]'})["content"]
-        self.assertRegex(text, r"^ \d$")
+        body = {"prompt": "1 + 2 =", "max_tokens": 8, "grammar": 'root ::= " " [0-9]'}
+        self.assertRegex(self.server.json("/v1/completions", body)["choices"][0]["text"], r"^ \d$")
 
     def test_an_ambiguous_grammar_ends_its_own_request_only(self):
         ambiguous = 'root ::= "a" root "b" | "a" root "c" | "d"'
