@@ -1,13 +1,14 @@
-// serving_bench MODEL.gguf [rates | latency | policies]: tokens per second of the serving engine at
-// 1, 4, 8 and 16 requests against RunBench's batch with as many sequences; the latency between
-// tokens beside a long prefill against the idle one; continuous against static batching. One
-// process, no network.
+// serving_bench MODEL.gguf [rates | latency | policies] [TOKENS]: tokens per second of the serving
+// engine at 1, 4, 8 and 16 requests against RunBench's batch with as many sequences; the latency
+// between tokens beside a prefill of TOKENS (4000) against the idle one; continuous against static
+// batching. One process, no network.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <numeric>
 #include <random>
@@ -24,7 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kPromptTokens = 32;
 constexpr int64_t kAnswerTokens = 64;
-constexpr int64_t kLongPrompt = 4000;
 
 std::vector<int32_t> MadeUpPrompt(int64_t tokens, int64_t seed) {
   std::vector<int32_t> prompt;
@@ -140,7 +140,7 @@ std::vector<double> AllGaps(std::vector<Watch>& watches, Clock::time_point begin
   return all;
 }
 
-void PrintLatencyBesidePrefill(ServingEngine& engine, int64_t streams) {
+void PrintLatencyBesidePrefill(ServingEngine& engine, int64_t streams, int64_t long_prompt) {
   std::vector<Watch> watches(static_cast<size_t>(streams));
   std::vector<RequestId> ids;
   for (int64_t i = 0; i < streams; ++i) {
@@ -154,7 +154,7 @@ void PrintLatencyBesidePrefill(ServingEngine& engine, int64_t streams) {
   std::this_thread::sleep_for(std::chrono::seconds(2));
   const auto begin = Clock::now();
   Watch prefill;
-  (void)engine.Submit(MakeRequest(kLongPrompt, 77, 1), prefill.Sink());
+  (void)engine.Submit(MakeRequest(long_prompt, 77, 1), prefill.Sink());
   prefill.WaitForEnds(1);
   const auto end = Clock::now();
   for (const RequestId id : ids)
@@ -162,7 +162,7 @@ void PrintLatencyBesidePrefill(ServingEngine& engine, int64_t streams) {
   for (Watch& watch : watches)
     watch.WaitForEnds(1);
   fmt::print("{} streams beside a prefill of {} tokens, which took {:.2f} s\n", streams,
-             kLongPrompt, std::chrono::duration<double>(end - begin).count());
+             long_prompt, std::chrono::duration<double>(end - begin).count());
   PrintGaps(AllGaps(watches, idle_begin, begin), AllGaps(watches, begin, end));
 }
 
@@ -283,15 +283,22 @@ void PrintPolicies(Model& model) {
   }
 }
 
-void PrintLatencies(Model& model) {
+void PrintLatencies(Model& model, int64_t long_prompt) {
   const auto engine = ServingEngine::Start(model, {}, nullptr);
+  Watch alone;
+  const auto start = Clock::now();
+  if (engine.ok())
+    (void)(*engine)->Submit(MakeRequest(long_prompt, 78, 1), alone.Sink());
+  alone.WaitForEnds(engine.ok() ? 1 : 0);
+  fmt::print("a prefill of {} tokens alone takes {:.2f} s\n", long_prompt,
+             std::chrono::duration<double>(Clock::now() - start).count());
   for (const int64_t streams : {1, 4, 8}) {
     if (engine.ok())
-      PrintLatencyBesidePrefill(**engine, streams);
+      PrintLatencyBesidePrefill(**engine, streams, long_prompt);
   }
 }
 
-int Main(const char* path, std::string_view what) {
+int Main(const char* path, std::string_view what, int64_t long_prompt) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line is seen when it is known
   auto model = Model::Open(path);
   LoadOptions options;
@@ -303,7 +310,7 @@ int Main(const char* path, std::string_view what) {
   if (what.empty() || what == "rates")
     PrintRates(**model);
   if (what.empty() || what == "latency")
-    PrintLatencies(**model);
+    PrintLatencies(**model, long_prompt);
   if (what.empty() || what == "policies")
     PrintPolicies(**model);
   return 0;
@@ -313,9 +320,11 @@ int Main(const char* path, std::string_view what) {
 }  // namespace tenon
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    fmt::print(stderr, "usage: serving_bench MODEL.gguf [rates | latency | policies]\n");
+  if (argc < 2 || argc > 4) {
+    fmt::print(stderr, "usage: serving_bench MODEL.gguf [rates | latency | policies] [TOKENS]\n");
     return 2;
   }
-  return tenon::Main(argv[1], argc == 3 ? argv[2] : "");
+  constexpr int64_t kLongPrompt = 4000;
+  const int64_t long_prompt = argc == 4 ? std::max(1, std::atoi(argv[3])) : kLongPrompt;
+  return tenon::Main(argv[1], argc >= 3 ? argv[2] : "", long_prompt);
 }

@@ -33,10 +33,11 @@ monitoring: { min_latency_saving: 15%, p99_rollback: 0.4 }
 }
 
 TEST(ModuleConfigTest, ReadsQuantizationAndScheduling) {
-  for (const char* text : {"kv_cache: 4bit_nf4\nquantization: { recomputation: true }",
-                           "modules:\n  quantization: { kv_cache: \"4bit_nf4\", recomputation: true }",
-                           "kv_cache: 4bit_nf4\nquantization:\n  kv_cache: 4bit_nf4\n"
-                           "  recomputation: true"}) {
+  for (const char* text :
+       {"kv_cache: 4bit_nf4\nquantization: { recomputation: true }",
+        "modules:\n  quantization: { kv_cache: \"4bit_nf4\", recomputation: true }",
+        "kv_cache: 4bit_nf4\nquantization:\n  kv_cache: 4bit_nf4\n"
+        "  recomputation: true"}) {
     const auto config = ParseModuleConfig(text, "t.yaml");
     ASSERT_TRUE(config.ok()) << config.error().ToString();
     EXPECT_EQ(config->kv_cache, "4bit_nf4") << text;

@@ -99,8 +99,8 @@ TEST_F(HermesTest, ConstraintsAreMadeOnce) {
 }
 
 TEST_F(HermesTest, Grammars) {
-  for (const char* field : {"\"grammar\":%", "\"guided_grammar\":%",
-                            "\"structured_outputs\":{\"grammar\":%}"}) {
+  for (const char* field :
+       {"\"grammar\":%", "\"guided_grammar\":%", "\"structured_outputs\":{\"grammar\":%}"}) {
     std::string fields = field;
     fields.replace(fields.find('%'), 1, R"("root ::= [a-c]+ (\"-\" root)?")");
     Expect(fields, {"a", "abc-b-c"}, {"", "-a", "a-", "d"});

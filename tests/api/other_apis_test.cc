@@ -204,6 +204,19 @@ TEST_F(OtherApisTest, TokensAndBack) {
   EXPECT_EQ(Call("POST", "/tokenize", "{\"content\": \"\xff\"}")->status, 400);
 }
 
+TEST_F(OtherApisTest, TokensAsVllmHasThem) {
+  const Json answer = Post("/tokenize", {{"prompt", "A"}, {"add_special_tokens", false}})->Body();
+  EXPECT_EQ(answer["tokens"], Json({65}));
+  EXPECT_EQ(answer["count"], 1);
+  EXPECT_GT(answer["max_model_len"].get<int64_t>(), 0);
+  EXPECT_EQ(Post("/tokenize", {{"prompt", "A"}, {"content", "A"}})->status, 400);
+  EXPECT_EQ(Post("/tokenize", Json::object())->status, 400);
+  EXPECT_EQ(Post("/detokenize", {{"tokens", {65}}})->Body()["prompt"], "A");
+  const Json info = Call("GET", "/tokenizer_info")->Body();
+  EXPECT_EQ(info["eos_token"], "<|im_end|>");
+  EXPECT_TRUE(info["chat_template"].is_string());
+}
+
 TEST_F(OtherApisTest, HealthFollowsTheEngine) {
   EXPECT_EQ(Call("GET", "/health")->Body(), Json({{"status", "ok"}}));
   engine_.current_health = Health::kStuck;

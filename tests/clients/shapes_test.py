@@ -132,11 +132,12 @@ class ShapesTest(ServerTest):
     def test_grammar(self):
         grammar = 'root ::= item (", " item){2}\nitem ::= [a-z]+ "-" [0-9]{2} # name and number\n'
         for field in ({"grammar": grammar}, {"guided_grammar": grammar}, {"structured_outputs": {"grammar": grammar}}):
-            content, reason = self.chat("Name three parts.", temperature=1, seed=3, max_tokens=200, **field)
-            self.assertEqual(reason, "stop")
-            self.assertRegex(content, r"^[a-z]+-\d\d(, [a-z]+-\d\d){2}$")
-        text = self.server.json("/completion", {"prompt": "1 + 2 =", "n_predict": 8, "grammar": 'root ::= " " [0-9]'})["content"]
-        self.assertRegex(text, r"^ \d$")
+            body = ask("Name three parts.", temperature=1, seed=3, max_tokens=200, **field)
+            choice = self.server.json(CHAT, body)["choices"][0]
+            self.assertEqual(choice["finish_reason"], "stop")
+            self.assertRegex(choice["message"]["content"], r"^[a-z]+-\d\d(, [a-z]+-\d\d){2}$")
+        body = {"prompt": "1 + 2 =", "max_tokens": 8, "grammar": 'root ::= " " [0-9]'}
+        self.assertRegex(self.server.json("/v1/completions", body)["choices"][0]["text"], r"^ \d$")
 
     def test_an_ambiguous_grammar_ends_its_own_request_only(self):
         ambiguous = 'root ::= "a" root "b" | "a" root "c" | "d"'
@@ -145,7 +146,8 @@ class ShapesTest(ServerTest):
                                                      logit_bias=[[token, 100] for token in bias]))
         self.assertEqual(status, 400, data)
         self.assertIn("ambiguous", json.loads(data)["error"]["message"])
-        self.assertEqual(self.chat("a", grammar='root ::= "fine"', max_tokens=20)[0], "fine")
+        fine = self.server.json(CHAT, ask("a", grammar='root ::= "fine"', max_tokens=20))
+        self.assertEqual(fine["choices"][0]["message"]["content"], "fine")
 
     def test_refusals(self):
         def refused(param, **options):
@@ -159,7 +161,7 @@ class ShapesTest(ServerTest):
         refused("guided_regex", guided_regex="(" * 60000)
         refused("guided_choice", guided_choice=[""])
         refused("grammar", grammar="root ::= x")
-        refused("json_schema", grammar="root ::= \"a\"", json_schema={})
+        refused("grammar", grammar="root ::= \"a\"", json_schema={})
         status, _, data = self.server.call(CHAT, ask("x", grammar="root ::= \"a\"\n\nb ::= [z-a]"))
         self.assertIn("line 3, column 8", json.loads(data)["error"]["message"], data)
         refused("json_schema", response_format=wrap({}), json_schema={})

@@ -43,6 +43,9 @@ TEST(EntryTimeTest, Table) {
   };
   for (const EntryCase& entry : cases)
     EXPECT_EQ(EntryTime(entry.policy, {8}, entry.state), entry.expected) << entry.name;
+  // Fewer may be enough.
+  EXPECT_EQ(EntryTime(kContinuous, {8, 3}, {0, 3, At(100), At(100)}), SchedTime::min());
+  EXPECT_EQ(EntryTime(kContinuous, {8, 3}, {0, 2, At(100), At(100)}), At(102));
 }
 
 // The tenants' letters in the order in which NextToEnter lets everybody in.

@@ -11,7 +11,7 @@ namespace {
 
 // Limits that only a hostile or very ambiguous grammar meets; each keeps it from taking all time or
 // memory: stacks at once; stacks looked at for one question, some 0.1 s; bytes of the tables.
-constexpr size_t kMaxStacks = 4096;
+constexpr size_t kMaxStacks = 16384;
 constexpr size_t kMaxWork = 2'000'000;
 constexpr size_t kMaxTableBytes = size_t{128} << 20;
 

@@ -45,6 +45,7 @@ using InfoEndpoint = Result<Json> (*)(ApiContext& context, ServingEngine& engine
                                       const HttpRequest& request);
 Result<Json> ListModels(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
 Result<Json> DescribeModel(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
+Result<Json> TokenizerInfo(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
 Result<Json> Props(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
 Result<Json> Slots(ApiContext& context, ServingEngine& engine, const HttpRequest& request);
 Result<Json> ListModules(ApiContext& context, ServingEngine& engine, const HttpRequest& request);

@@ -1,4 +1,5 @@
-// llama-server's /tokenize, /detokenize, /apply-template, /props, /slots and /health.
+// llama-server's /tokenize, /detokenize, /apply-template, /props, /slots and /health; the first two
+// also as vLLM has them ("prompt" in place of "content"), with its /tokenizer_info.
 #include <fmt/format.h>
 
 #include "frontend/server/api/chat_messages.h"
@@ -31,12 +32,13 @@ std::string TokenOf(const Model& model, int32_t id) {
 Result<Json> Tokenize(ApiContext&, ServingEngine& engine, const Json& body) {
   FieldReader fields(body);
   std::string content;
-  bool add_special = false;
+  const bool is_vllm = FindField(body, "prompt") != nullptr;
+  bool add_special = is_vllm;
   bool parse_special = true;
   bool with_pieces = false;
-  fields.Required("content");
-  fields.String("content", content);
-  fields.Bool("add_special", add_special);
+  fields.Required(is_vllm ? "prompt" : "content");
+  fields.String(is_vllm ? "prompt" : "content", content);
+  fields.Bool(is_vllm ? "add_special_tokens" : "add_special", add_special);
   fields.Bool("parse_special", parse_special);
   fields.Bool("with_pieces", with_pieces);
   fields.Ignore({"model"});
@@ -45,6 +47,10 @@ Result<Json> Tokenize(ApiContext&, ServingEngine& engine, const Json& body) {
   const auto tokens =
       tokenizer.Encode(content, parse_special ? SpecialText::kParse : SpecialText::kPlain,
                        add_special ? AddSpecial::kModelDefault : AddSpecial::kNone);
+  if (is_vllm && !with_pieces) {
+    return Json{
+        {"count", tokens.size()}, {"max_model_len", SequenceContext(engine)}, {"tokens", tokens}};
+  }
   if (!with_pieces)
     return Json{{"tokens", tokens}};
   Json list = Json::array();
@@ -55,6 +61,7 @@ Result<Json> Tokenize(ApiContext&, ServingEngine& engine, const Json& body) {
   return Json{{"tokens", std::move(list)}};
 }
 
+// Both names of the text: llama-server's and vLLM's.
 Result<Json> Detokenize(ApiContext&, ServingEngine& engine, const Json& body) {
   FieldReader fields(body);
   std::vector<int32_t> tokens;
@@ -62,7 +69,20 @@ Result<Json> Detokenize(ApiContext&, ServingEngine& engine, const Json& body) {
   fields.Tokens("tokens", tokens);
   fields.Ignore({"model"});
   TENON_RETURN_IF_ERROR(fields.Finish());
-  return Json{{"content", engine.model().tokenizer().Decode(tokens, SpecialText::kParse)}};
+  const std::string text = engine.model().tokenizer().Decode(tokens, SpecialText::kParse);
+  return Json{{"content", text}, {"prompt", text}};
+}
+
+Result<Json> TokenizerInfo(ApiContext&, ServingEngine& engine, const HttpRequest&) {
+  const Model& model = engine.model();
+  const auto token = [&](int32_t id) { return id < 0 ? Json() : Json(TokenOf(model, id)); };
+  Json json;
+  json["tokenizer_class"] = "Tenon";
+  json["bos_token"] = token(model.tokenizer().bos_id());
+  json["eos_token"] = token(model.tokenizer().eos_id());
+  json["chat_template"] = model.source().chat_template;
+  json["vocab_size"] = model.tokenizer().vocab_size();
+  return json;
 }
 
 Result<Json> ApplyTemplate(ApiContext&, ServingEngine& engine, const Json& body) {

@@ -134,6 +134,7 @@ void AddLlama(ApiContext& context, Router& router) {
   router.Add("POST", "/tokenize", JsonHandler(context, ApiStyle::kOpenAi, Tokenize));
   router.Add("POST", "/detokenize", JsonHandler(context, ApiStyle::kOpenAi, Detokenize));
   router.Add("POST", "/apply-template", JsonHandler(context, ApiStyle::kOpenAi, ApplyTemplate));
+  router.Add("GET", "/tokenizer_info", InfoHandler(context, ApiStyle::kOpenAi, TokenizerInfo));
   router.Add("GET", "/props", InfoHandler(context, ApiStyle::kOpenAi, Props));
   router.Add("GET", "/slots", InfoHandler(context, ApiStyle::kOpenAi, Slots));
   router.Add("POST", "/slots/{id}", SlotHandler(context));
