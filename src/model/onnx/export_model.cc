@@ -59,6 +59,8 @@ class Collector {
   using Constants = std::unordered_map<std::string, const OnnxTensor*>;
 
   Status Graph(const OnnxGraph& graph, Constants constants);
+  // What nodes make constants: exporters write equal ones once and name them by Identity.
+  static void FollowConstant(const OnnxNode& node, Constants& constants);
   Status Node(const OnnxNode& node, const Constants& constants);
   Status CheckCounts(const OnnxGraph& graph) const;
   Status Place(const OnnxNode& node, const std::string& input, std::string_view kind,
@@ -178,11 +180,27 @@ Status Collector::CheckCounts(const OnnxGraph& graph) const {
   return {};
 }
 
+void Collector::FollowConstant(const OnnxNode& node, Constants& constants) {
+  if (node.outputs.empty())
+    return;
+  if (node.op == "Identity" && !node.inputs.empty()) {
+    const auto found = constants.find(node.inputs[0]);
+    const OnnxTensor* tensor = found == constants.end() ? nullptr : found->second;
+    if (tensor != nullptr)
+      constants[node.outputs[0]] = tensor;
+  }
+  for (const OnnxAttribute& attribute : node.attributes) {
+    if (node.op == "Constant" && attribute.tensor != nullptr)
+      constants[node.outputs[0]] = attribute.tensor.get();
+  }
+}
+
 Status Collector::Graph(const OnnxGraph& graph, Constants constants) {
   for (const OnnxTensor& tensor : graph.initializers)
     constants[tensor.name] = &tensor;
   TENON_RETURN_IF_ERROR(CheckCounts(graph));
   for (const OnnxNode& node : graph.nodes) {
+    FollowConstant(node, constants);
     TENON_RETURN_IF_ERROR(Node(node, constants));
     // A merged decoder has the whole twice: with and without past.
     for (const OnnxAttribute& attribute : node.attributes) {
