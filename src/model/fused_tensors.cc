@@ -102,6 +102,23 @@ void MoveToBuffer(Buffer buffer, TensorInfo& tensor, ModelSource& source) {
   source.buffers.push_back(std::move(buffer));
 }
 
+Status Transpose(TensorInfo& tensor, ModelSource& source) {
+  const auto size = static_cast<size_t>(DTypeRowBytes(tensor.dtype, 1));
+  TENON_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(tensor.bytes));
+  const std::byte* from = source.Bytes(tensor).data();
+  const auto rows = static_cast<size_t>(tensor.shape[0]);
+  const auto columns = static_cast<size_t>(tensor.shape[1]);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column)
+      std::memcpy(buffer.data() + (column * rows + row) * size,
+                  from + (row * columns + column) * size, size);
+  }
+  source.Release(tensor, 0, tensor.bytes);
+  std::swap(tensor.shape[0], tensor.shape[1]);
+  MoveToBuffer(std::move(buffer), tensor, source);
+  return {};
+}
+
 void Replace(std::vector<TensorInfo> tensors, ModelSource& source) {
   source.tensors = std::move(tensors);
   source.by_name.clear();
@@ -152,20 +169,16 @@ Status SliceQkvTensors(const ModelConfig& config, ModelSource& source) {
 
 Status TransposeLayers(ModelSource& source) {
   for (TensorInfo& tensor : source.tensors) {
-    if (!tensor.name.starts_with("blk.") || tensor.shape.size() != 2)
-      continue;
-    const auto size = static_cast<size_t>(DTypeRowBytes(tensor.dtype, 1));
-    TENON_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(tensor.bytes));
-    const std::byte* from = source.Bytes(tensor).data();
-    const auto rows = static_cast<size_t>(tensor.shape[0]);
-    const auto columns = static_cast<size_t>(tensor.shape[1]);
-    for (size_t row = 0; row < rows; ++row) {
-      for (size_t column = 0; column < columns; ++column)
-        std::memcpy(buffer.data() + (column * rows + row) * size,
-                    from + (row * columns + column) * size, size);
-    }
-    std::swap(tensor.shape[0], tensor.shape[1]);
-    MoveToBuffer(std::move(buffer), tensor, source);
+    if (tensor.name.starts_with("blk.") && tensor.shape.size() == 2)
+      TENON_RETURN_IF_ERROR(Transpose(tensor, source));
+  }
+  return {};
+}
+
+Status TransposeMatrix(std::string_view name, ModelSource& source) {
+  for (TensorInfo& tensor : source.tensors) {
+    if (tensor.name == name && tensor.shape.size() == 2)
+      TENON_RETURN_IF_ERROR(Transpose(tensor, source));
   }
   return {};
 }

@@ -1,6 +1,8 @@
 // Matrices that hold several: slices of them as tensors of their own; and several that are one.
 #pragma once
 
+#include <string_view>
+
 #include "base/result.h"
 #include "model/model_source.h"
 
@@ -19,6 +21,8 @@ Status SliceQkvTensors(const ModelConfig& config, ModelSource& source);
 // Matrices of layers that are stored as [columns, rows], of 2- or 4-byte values, become [rows,
 // columns] in memory.
 Status TransposeLayers(ModelSource& source);
+// The same for one matrix; none of that name is no error.
+Status TransposeMatrix(std::string_view name, ModelSource& source);
 
 // Rows of "blk.N.attn_qkv", weight and bias, from query, key and value of one head after the other
 // to all queries, all keys, all values; in memory.

@@ -7,6 +7,7 @@
 
 #include "model/gguf/gguf_model.h"
 #include "model/hf/hf_model.h"
+#include "model/onnx/export_model.h"
 #include "model/onnx/genai_model.h"
 
 namespace tenon {
@@ -72,6 +73,8 @@ void ModelSource::Release(const TensorInfo& tensor, uint64_t offset, uint64_t co
 Result<ModelSource> OpenModel(const std::filesystem::path& path) {
   if (const auto directory = FindGenaiDirectory(path); !directory.empty())
     return OpenGenaiModel(directory);
+  if (const auto found = FindOnnxExport(path))
+    return OpenOnnxExport(*found);
   if (const auto directory = FindHfDirectory(path); !directory.empty())
     return OpenHfModel(directory);
   std::error_code code;

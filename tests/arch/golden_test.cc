@@ -67,8 +67,22 @@ INSTANTIATE_TEST_SUITE_P(Architectures, ArchGoldenTest,
                                            "qwen2_yarn", "qwen3", "gemma2", "gemma3", "gemma3_27b",
                                            "phi3", "phi3_window", "granite", "mixtral",
                                            "mixtral_window", "qwen2moe", "qwen3moe", "olmoe",
-                                           "gpt2", "gptneox", "gptneox_serial"),
+                                           "gpt2", "gptneox", "gptneox_serial", "deepseek2",
+                                           "deepseek3"),
                          [](const auto& tiny) { return tiny.param; });
+
+// Newer files have the latent's two matrices apart.
+TEST(ArchGoldenFileTest, DeepseekWithSplitLatents) {
+  const TinyCase tiny = FindTinyCase("deepseek3");
+  const TempFolder folder;
+  const auto source =
+      OpenModel(folder.Write("tiny.gguf", TinyGguf(tiny, SplitLatents(tiny, TinyTensors(tiny)))));
+  ASSERT_TRUE(source.ok()) << source.error().ToString();
+  const SourceWeights weights(*source);
+  auto run = LoadTiny(*source, weights, OptimizeLevel::kO3);
+  ASSERT_TRUE(run.ok()) << run.error().ToString();
+  EXPECT_LE(WorstError(tiny, RunTokens(*run->runner, tiny.tokens, tiny.tokens.size())), kTolerance);
+}
 
 TEST(ArchGoldenFileTest, EveryCaseIsInTheList) {
   EXPECT_EQ(ReadTinyCases().size(), 28U);

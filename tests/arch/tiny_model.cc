@@ -184,6 +184,28 @@ void TensorList::Block(int64_t layer) {
   }
 }
 
+// Keys of the expanded form, as older converters write them, but with a group's keys of newer ones.
+void SetDeepseek(const TinyCase& tiny, const std::string& arch, GgufWriter& writer) {
+  const bool v3 = tiny.Text("arch") == "deepseek3";
+  const auto size = [&](const char* key, int64_t value) {
+    writer.Set(arch + "." + key, static_cast<uint32_t>(value));
+  };
+  size("attention.key_length", tiny.Int("plain_dim") + tiny.Int("rotary_dim"));
+  size("attention.value_length", tiny.Int("value_dim"));
+  size("rope.dimension_count", tiny.Int("rotary_dim"));
+  size("expert_gating_func", v3 ? 2 : 1);
+  writer.Set(arch + ".expert_weights_norm", v3);
+  writer.Set(arch + ".expert_weights_scale", tiny.Float("scale"));
+  const std::pair<const char*, const char*> sizes[] = {
+      {"attention.q_lora_rank", "query_rank"}, {"attention.kv_lora_rank", "kv_rank"},
+      {"expert_shared_count", "shared"},       {"leading_dense_block_count", "dense"},
+      {"expert_group_count", "groups"},        {"expert_group_used_count", "used_groups"}};
+  for (const auto& [key, setting] : sizes) {
+    if (tiny.Has(setting))
+      size(key, tiny.Int(setting));
+  }
+}
+
 void SetSizes(const TinyCase& tiny, const std::string& arch, GgufWriter& writer) {
   const std::pair<const char*, const char*> sizes[] = {
       {"block_count", "layers"},
@@ -204,6 +226,8 @@ void SetSizes(const TinyCase& tiny, const std::string& arch, GgufWriter& writer)
     if (tiny.Has(setting))
       writer.Set(arch + "." + key, static_cast<uint32_t>(tiny.Int(setting)));
   }
+  if (IsTinyDeepseek(tiny.Text("arch")))
+    SetDeepseek(tiny, arch, writer);
   const std::string eps = IsTinyPlain(arch) ? "layer_norm_epsilon" : "layer_norm_rms_epsilon";
   writer.Set(arch + ".attention." + eps, tiny.Float("eps"));
   if (tiny.Has("parallel"))
@@ -344,6 +368,39 @@ std::vector<TinyTensor> SplitExperts(const std::vector<TinyTensor>& tensors) {
   return split;
 }
 
+std::vector<TinyTensor> SplitLatents(const TinyCase& tiny, const std::vector<TinyTensor>& tensors) {
+  const auto heads = tiny.Int("heads");
+  const auto plain = static_cast<size_t>(tiny.Int("plain_dim"));
+  const auto wide = static_cast<size_t>(tiny.Int("value_dim"));
+  const auto rank = static_cast<size_t>(tiny.Int("kv_rank"));
+  std::vector<TinyTensor> split;
+  for (const TinyTensor& tensor : tensors) {
+    const size_t at = tensor.name.find("attn_kv_b.weight");
+    if (at == std::string::npos) {
+      split.push_back(tensor);
+      continue;
+    }
+    const std::string block = tensor.name.substr(0, at);
+    TinyTensor k{
+        block + "attn_k_b.weight", {heads, tiny.Int("kv_rank"), tiny.Int("plain_dim")}, {}};
+    TinyTensor v{
+        block + "attn_v_b.weight", {heads, tiny.Int("value_dim"), tiny.Int("kv_rank")}, {}};
+    for (size_t head = 0; head < static_cast<size_t>(heads); ++head) {
+      const auto first =
+          tensor.values.begin() + static_cast<std::ptrdiff_t>(head * (plain + wide) * rank);
+      for (size_t i = 0; i < rank; ++i) {
+        for (size_t row = 0; row < plain; ++row)
+          k.values.push_back(first[static_cast<std::ptrdiff_t>(row * rank + i)]);
+      }
+      v.values.insert(v.values.end(), first + static_cast<std::ptrdiff_t>(plain * rank),
+                      first + static_cast<std::ptrdiff_t>((plain + wide) * rank));
+    }
+    split.push_back(std::move(k));
+    split.push_back(std::move(v));
+  }
+  return split;
+}
+
 namespace {
 
 uint32_t GgmlTypeOf(DType dtype) {
@@ -374,7 +431,9 @@ Bytes Encoded(const TinyTensor& tensor, DType dtype) {
 
 Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors, DType matrices) {
   // GGUF has no name for Mixtral.
-  const std::string arch = tiny.Text("arch") == "mixtral" ? "llama" : tiny.Text("arch");
+  std::string arch = tiny.Text("arch") == "mixtral" ? "llama" : tiny.Text("arch");
+  if (IsTinyDeepseek(arch))
+    arch = "deepseek2";
   GgufWriter writer;
   writer.Set("general.architecture", arch.c_str()).Set("general.name", tiny.name.c_str());
   SetSizes(tiny, arch, writer);

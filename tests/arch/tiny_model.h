@@ -55,6 +55,9 @@ std::vector<float> MadeValues(const std::string& name, int64_t count, float offs
 // directories have them.
 std::vector<TinyTensor> SplitExperts(const std::vector<TinyTensor>& tensors);
 
+// DeepSeek's "attn_kv_b" as "attn_k_b", transposed, and "attn_v_b", as newer GGUF files have them.
+std::vector<TinyTensor> SplitLatents(const TinyCase& tiny, const std::vector<TinyTensor>& tensors);
+
 // Matrices but the routers' are stored as `matrices`, one of F32, F16, Q4_0 and Q8_0.
 Bytes TinyGguf(const TinyCase& tiny, const std::vector<TinyTensor>& tensors,
                DType matrices = DType::kF32);

@@ -114,6 +114,24 @@ void NodeCall::CountFlops(double flops) const {
   runner_.stats_.flops += flops;
 }
 
+Result<size_t> NodeCall::BodyInputs(std::string_view attribute) const {
+  ProgramRunner* body = runner_.Body(node_index_, attribute);
+  if (body == nullptr)
+    return Wrong(fmt::format("the attribute '{}' is missing", attribute));
+  return body->program().inputs.size();
+}
+
+Result<std::vector<TensorView>> NodeCall::RunBody(std::string_view attribute,
+                                                  const std::vector<TensorView>& inputs) {
+  ProgramRunner* body = runner_.Body(node_index_, attribute);
+  if (body == nullptr)
+    return Wrong(fmt::format("the attribute '{}' is missing", attribute));
+  auto outputs = body->Run(inputs);
+  runner_.stats_.flops += body->stats().flops;
+  runner_.stats_.launches += body->stats().launches;
+  return outputs;
+}
+
 Result<const PackedConstant*> NodeCall::Packed(Layout layout) const {
   const TensorView& b = input(1);
   if (runner_.options_.packing == Sharing::kOff || !IsConstant(1) || b.type != ElementType::kF32 ||

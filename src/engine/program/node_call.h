@@ -64,6 +64,12 @@ class NodeCall {
   enum class Layout : uint8_t { kRows, kTransposed };
   Result<const PackedConstant*> Packed(Layout layout) const;
 
+  // The attribute's program (a body of control flow): how many inputs it has, and one run of it.
+  // The outputs are valid until its next run.
+  Result<size_t> BodyInputs(std::string_view attribute) const;
+  Result<std::vector<TensorView>> RunBody(std::string_view attribute,
+                                          const std::vector<TensorView>& inputs);
+
   void CountFlops(double flops) const;
   Error Wrong(std::string message) const;
   Error NotSupported(std::string message) const;

@@ -5,9 +5,10 @@
 namespace tenon {
 
 OpTable::OpTable() {
-  for (const auto group : {UnaryOps(), CastOps(), BinaryOps(), ShapeOps(), MovementOps(),
-                           IndexingOps(), ReduceOps(), SortingOps(), MatMulOps(), NormOps(),
-                           QuantizeOps(), AttentionOps(), ContribOps(), FusedOps()})
+  for (const auto group :
+       {UnaryOps(), CastOps(), BinaryOps(), ShapeOps(), MovementOps(), IndexingOps(), ReduceOps(),
+        SortingOps(), MatMulOps(), NormOps(), QuantizeOps(), AttentionOps(), ContribOps(),
+        FusedOps(), ConvOps(), PoolOps(), ControlOps()})
     ops_.insert(ops_.end(), group.begin(), group.end());
 }
 

@@ -49,6 +49,9 @@ std::span<const ProgramOp> QuantizeOps();
 std::span<const ProgramOp> AttentionOps();
 std::span<const ProgramOp> ContribOps();
 std::span<const ProgramOp> FusedOps();
+std::span<const ProgramOp> ConvOps();
+std::span<const ProgramOp> PoolOps();
+std::span<const ProgramOp> ControlOps();
 
 class OpTable {
  public:

@@ -46,6 +46,7 @@ Result<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(Program program,
   std::unique_ptr<ProgramRunner> runner(
       new ProgramRunner(std::move(program), options, pool, kernels));
   TENON_RETURN_IF_ERROR(runner->Bind(table));
+  TENON_RETURN_IF_ERROR(runner->MakeBodies(table));
   runner->FindLastReaders();
   runner->PlaceConstants();
   return runner;
@@ -63,6 +64,30 @@ Status ProgramRunner::Bind(const OpTable& table) {
   if (missing.empty())
     return {};
   return Unsupported(fmt::format("operators that are not supported: {}", fmt::join(missing, ", ")));
+}
+
+// Bodies move into runners of their own. Constants of this program that they read stay here.
+Status ProgramRunner::MakeBodies(const OpTable& table) {
+  for (size_t i = 0; i < program_.nodes.size(); ++i) {
+    for (auto& [name, value] : program_.nodes[i].attributes) {
+      auto* body = std::get_if<std::unique_ptr<Program>>(&value);
+      if (body == nullptr || *body == nullptr)
+        continue;
+      TENON_ASSIGN_OR_RETURN(auto runner,
+                             Create(std::move(**body), options_, table, pool_, kernels_));
+      *body = std::make_unique<Program>();
+      bodies_.push_back({i, name, std::move(runner)});
+    }
+  }
+  return {};
+}
+
+ProgramRunner* ProgramRunner::Body(size_t node, std::string_view attribute) const {
+  for (const NodeBody& body : bodies_) {
+    if (body.node == node && body.attribute == attribute)
+      return body.runner.get();
+  }
+  return nullptr;
 }
 
 void ProgramRunner::FindLastReaders() {

@@ -71,6 +71,9 @@ class ProgramRunner {
   ProgramRunner(Program program, const ProgramOptions& options, ThreadPool& pool,
                 const KernelSet& kernels);
   Status Bind(const OpTable& table);
+  Status MakeBodies(const OpTable& table);
+  // The runner of a node's program; null when it has none of that name.
+  ProgramRunner* Body(size_t node, std::string_view attribute) const;
   void FindLastReaders();
   void PlaceConstants();
   Status TakeInputs(const std::vector<TensorView>& inputs);
@@ -94,6 +97,12 @@ class ProgramRunner {
   TensorMemory memory_;
   TensorMemory outputs_memory_;
   std::unordered_map<size_t, std::unique_ptr<PackedConstant>> packed_;  // by node
+  struct NodeBody {
+    size_t node = 0;
+    std::string attribute;
+    std::unique_ptr<ProgramRunner> runner;
+  };
+  std::vector<NodeBody> bodies_;
   ProgramStats stats_;
   bool launched_ = false;
 };

@@ -12,6 +12,7 @@
 #include "frontend/convert/gguf_export.h"
 #include "frontend/convert/hf_export.h"
 #include "frontend/convert/onnx_export.h"
+#include "frontend/session/model.h"
 #include "frontend/store/store.h"
 #include "model/model_source.h"
 
@@ -28,6 +29,7 @@ struct ConvertFlags {
   bool int4 = false;
   std::string dtype;
   std::string shard_size;
+  std::string max_memory;
   std::string pre_tokenizer;
 };
 
@@ -83,11 +85,39 @@ std::optional<SafetensorsType> FloatType(const std::string& name) {
   return name == "f16" ? SafetensorsType::kF16 : SafetensorsType::kBF16;
 }
 
+// Writers hold pieces of tensors: this much, and a vocabulary.
+constexpr int64_t kWriterBytes = int64_t{16} << 20;
+
+// What is held in memory by now stays; what is read from files comes in pieces.
+Status CheckMemory(const ConvertFlags& flags, const ModelSource& source) {
+  if (flags.max_memory.empty())
+    return {};
+  TENON_ASSIGN_OR_RETURN(const int64_t limit, ParseSize(flags.max_memory, "--max-memory"));
+  int64_t converted = 0;
+  for (const Buffer& buffer : source.buffers)
+    converted += static_cast<int64_t>(buffer.bytes().size());
+  const int64_t needed = ResidentBytes() + kWriterBytes;
+  if (needed <= limit)
+    return {};
+  return MakeError(ErrorCode::kResourceExhausted,
+                   fmt::format("about {} MB are needed, {} MB of them for tensors that had to be "
+                               "converted when they were read; {} MB may be used",
+                               needed >> 20, converted >> 20, limit >> 20),
+                   "--max-memory");
+}
+
 Result<uint64_t> ShardBytes(const ConvertFlags& flags) {
   if (flags.shard_size.empty())
     return uint64_t{0};
   TENON_ASSIGN_OR_RETURN(const int64_t bytes, ParseSize(flags.shard_size, "--shard-size"));
   return static_cast<uint64_t>(bytes);
+}
+
+Status ConvertToGguf(const ModelSource& source, const ConvertFlags& flags) {
+  GgufExportOptions options;
+  options.pre_tokenizer = flags.pre_tokenizer;
+  TENON_ASSIGN_OR_RETURN(options.shard_bytes, ShardBytes(flags));
+  return ExportGguf(source, options, flags.output);
 }
 
 Status ConvertToHf(const ModelSource& source, const ConvertFlags& flags) {
@@ -104,6 +134,7 @@ Status ConvertToHf(const ModelSource& source, const ConvertFlags& flags) {
 Status Convert(const ConvertFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const fs::path path, ResolveModel(flags.input));
   TENON_ASSIGN_OR_RETURN(const ModelSource source, OpenModel(path));
+  TENON_RETURN_IF_ERROR(CheckMemory(flags, source));
   const fs::path output(flags.output);
   const OnnxWeights weights = flags.int8 ? OnnxWeights::kI8 : OnnxWeights::kF32;
   if (flags.to == "tensorrt") {
@@ -117,7 +148,7 @@ Status Convert(const ConvertFlags& flags) {
   if (flags.to == "safetensors")
     return ConvertToHf(source, flags);
   if (flags.to == "gguf" || (flags.to.empty() && output.extension() == ".gguf"))
-    return ExportGguf(source, flags.pre_tokenizer, output);
+    return ConvertToGguf(source, flags);
   return Unsupported(fmt::format("'{}' names no format that is written; .onnx or .gguf, or --to "
                                  "expected",
                                  flags.output),
@@ -145,6 +176,8 @@ CommandBody DefineConvert(CLI::App& app) {
                  "safetensors: type of all floats (default: as they are; f16 for quantized values)")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   app.add_option("--shard-size", flags->shard_size, "Most bytes of tensors in a file, such as 2GB");
+  app.add_option("--max-memory", flags->max_memory,
+                 "Fail before writing when more would be needed, such as 300MB");
   return [flags] { return Convert(*flags); };
 }
 

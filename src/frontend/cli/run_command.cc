@@ -11,8 +11,10 @@
 #include "frontend/cli/model_flags.h"
 #include "frontend/cli/module_flags.h"
 #include "frontend/cli/sampling_flags.h"
+#include "frontend/cli/size_flag.h"
 #include "frontend/session/chat_prompt.h"
 #include "frontend/session/generation.h"
+#include "hal/topology.h"
 
 namespace tenon {
 namespace {
@@ -24,6 +26,7 @@ struct RunFlags {
   ModelFlags model;
   SamplingFlags sampling;
   ModuleFlags modules;
+  std::string max_memory;
   std::string prompt;
   std::string prompt_file;
   std::string system;
@@ -69,6 +72,26 @@ LoadOptions FitContext(LoadOptions options, const Model& model, const RunFlags& 
   return options;
 }
 
+// Refuses what --max-memory does not allow, before weights are read.
+Status CheckMemory(Model& model, const LoadOptions& options, const RunFlags& flags) {
+  if (flags.max_memory.empty())
+    return {};
+  TENON_ASSIGN_OR_RETURN(const int64_t limit, ParseSize(flags.max_memory, "--max-memory"));
+  TENON_RETURN_IF_ERROR(model.Prepare(options));
+  const int threads = options.threads > 0 ? options.threads : DefaultThreadCount(ReadTopology());
+  const MemoryNeeds needs = model.runner().Needs(threads);
+  const int64_t all = ResidentBytes() + needs.total();
+  if (all <= limit)
+    return {};
+  return MakeError(
+      ErrorCode::kResourceExhausted,
+      fmt::format("{} bytes are needed ({} weights, {} KV cache, {} workspace, {} are taken "
+                  "already), {} are allowed; a smaller context (-c), batch (-b), cache type (-ctk) "
+                  "or a quantized model (tenon quantize) needs less",
+                  all, needs.weights, needs.kv, needs.workspace, ResidentBytes(), limit),
+      "--max-memory");
+}
+
 nlohmann::ordered_json ToJson(const GenerationResult& result) {
   nlohmann::ordered_json json;
   json["text"] = result.text;
@@ -111,8 +134,9 @@ Status Run(const RunFlags& flags) {
   TENON_RETURN_IF_ERROR(AddKvType(config, options));
   AddGuessRows(config, options);
   options.sequences = 1;
-  TENON_RETURN_IF_ERROR(
-      model->Load(FitContext(options, *model, flags, static_cast<int64_t>(request.prompt.size()))));
+  options = FitContext(options, *model, flags, static_cast<int64_t>(request.prompt.size()));
+  TENON_RETURN_IF_ERROR(CheckMemory(*model, options, flags));
+  TENON_RETURN_IF_ERROR(model->Load(options));
   TENON_ASSIGN_OR_RETURN(const auto modules, MakeModules(*model, config));
   if (modules != nullptr)
     request.steps = &modules->steps();
@@ -145,6 +169,8 @@ CommandBody DefineRun(CLI::App& app) {
   flags->modules.Add(app);
   app.add_option("-p,--prompt", flags->prompt, "The prompt (default: standard input)");
   app.add_option("-f,--file", flags->prompt_file, "Read the prompt from a file");
+  app.add_option("--max-memory", flags->max_memory,
+                 "Refuse to load when the process would take more, such as 2GB");
   app.add_option("--system", flags->system, "System message (-sys)");
   app.add_flag("--raw", flags->raw, "Continue the text as it stands, without the chat template");
   app.add_flag("--json", flags->json, "One JSON object instead of streamed text");

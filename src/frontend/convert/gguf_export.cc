@@ -176,40 +176,90 @@ bool IsInterleaved(const ModelSource& source, const std::string& name) {
          !source.format.starts_with("gguf");
 }
 
-std::vector<std::byte> Interleave(const std::vector<std::byte>& rows, int64_t head_dim,
-                                  size_t row_bytes) {
-  std::vector<std::byte> out(rows.size());
-  const auto dim = static_cast<size_t>(head_dim);
+// `rows` are those of whole heads.
+void Interleave(size_t head_rows, size_t row_bytes, std::vector<std::byte>& rows) {
+  const std::vector<std::byte> from = rows;
   for (size_t r = 0; r * row_bytes < rows.size(); ++r) {
-    const size_t in_head = r % dim;
-    const size_t to = r - in_head + (in_head < dim / 2 ? 2 * in_head : 2 * (in_head - dim / 2) + 1);
-    std::memcpy(out.data() + to * row_bytes, rows.data() + r * row_bytes, row_bytes);
+    const size_t p = r % head_rows;
+    const size_t to = r - p + (p < head_rows / 2 ? 2 * p : 2 * (p - head_rows / 2) + 1);
+    std::memcpy(rows.data() + to * row_bytes, from.data() + r * row_bytes, row_bytes);
   }
-  return out;
+}
+
+// Tensors are read and written in pieces of about this size.
+constexpr uint64_t kPieceBytes = 1 << 20;
+
+Status WriteTensor(const ModelSource& source, const TensorInfo& tensor, GgufWriter& writer) {
+  const bool interleaved = IsInterleaved(source, tensor.name);
+  const int64_t columns = tensor.shape.size() > 1 ? tensor.columns() : 1;
+  const auto row_bytes = static_cast<uint64_t>(DTypeRowBytes(tensor.dtype, columns));
+  const auto head_rows = static_cast<uint64_t>(source.config.head_dim);
+  const uint64_t unit = interleaved ? row_bytes * head_rows : kPieceBytes;
+  const uint64_t step = std::max<uint64_t>(1, kPieceBytes / unit) * unit;
+  std::vector<std::byte> piece;
+  for (uint64_t at = 0; at < tensor.bytes; at += piece.size()) {
+    piece.resize(std::min(step, tensor.bytes - at));
+    TENON_RETURN_IF_ERROR(source.ReadAt(tensor, at, piece));
+    if (interleaved)
+      Interleave(head_rows, row_bytes, piece);
+    TENON_RETURN_IF_ERROR(writer.WritePart(piece));
+  }
+  source.Release(tensor, 0, tensor.bytes);
+  return {};
+}
+
+using Shard = std::vector<const TensorInfo*>;
+
+// In the order of the file, each shard as full as it may be.
+std::vector<Shard> Divide(const std::vector<TensorInfo>& tensors, uint64_t shard_bytes) {
+  std::vector<Shard> shards(1);
+  uint64_t bytes = 0;
+  for (const TensorInfo& tensor : tensors) {
+    const bool full = bytes > 0 && shard_bytes > 0 && bytes + tensor.bytes > shard_bytes;
+    if (full) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    bytes += tensor.bytes;
+    shards.back().push_back(&tensor);
+  }
+  return shards;
+}
+
+Status WriteFile(const ModelSource& source, const Shard& shard, const GgufMetadataBuilder& metadata,
+                 const std::filesystem::path& path) {
+  std::vector<GgufTensorPlan> plans;
+  for (const TensorInfo* tensor : shard)
+    plans.push_back({tensor->name, tensor->dtype, tensor->shape});
+  TENON_ASSIGN_OR_RETURN(GgufWriter writer, GgufWriter::Create(path, metadata, std::move(plans)));
+  for (const TensorInfo* tensor : shard)
+    TENON_RETURN_IF_ERROR(WriteTensor(source, *tensor, writer));
+  return writer.Close();
 }
 
 }  // namespace
 
-Status ExportGguf(const ModelSource& source, const std::string& pre_tokenizer,
+Status ExportGguf(const ModelSource& source, const GgufExportOptions& options,
                   const std::filesystem::path& path) {
-  TENON_ASSIGN_OR_RETURN(const GgufMetadataBuilder metadata, Metadata(source, pre_tokenizer));
-  std::vector<GgufTensorPlan> plans;
-  for (const TensorInfo& tensor : source.tensors)
-    plans.push_back({tensor.name, tensor.dtype, tensor.shape});
-  TENON_ASSIGN_OR_RETURN(GgufWriter writer, GgufWriter::Create(path, metadata, std::move(plans)));
-  for (const TensorInfo& tensor : source.tensors) {
-    std::vector<std::byte> bytes(tensor.bytes);
-    TENON_RETURN_IF_ERROR(source.ReadAt(tensor, 0, bytes));
-    if (IsInterleaved(source, tensor.name)) {
-      const bool matrix = tensor.shape.size() > 1;
-      const int64_t row =
-          matrix ? DTypeRowBytes(tensor.dtype, tensor.columns()) : DTypeRowBytes(tensor.dtype, 1);
-      bytes = Interleave(bytes, source.config.head_dim, static_cast<size_t>(row));
-    }
-    TENON_RETURN_IF_ERROR(writer.WriteTensor(bytes));
-    source.Release(tensor, 0, tensor.bytes);
+  TENON_ASSIGN_OR_RETURN(GgufMetadataBuilder metadata, Metadata(source, options.pre_tokenizer));
+  const std::vector<Shard> shards = Divide(source.tensors, options.shard_bytes);
+  if (shards.size() == 1)
+    return WriteFile(source, shards.front(), metadata, path);
+  if (shards.size() > UINT16_MAX)
+    return InvalidArgument(fmt::format("{} shards, at most 65535 are possible", shards.size()),
+                           "--shard-size");
+  for (size_t i = 0; i < shards.size(); ++i) {
+    metadata.SetUint16("split.no", static_cast<uint16_t>(i));
+    metadata.SetUint16("split.count", static_cast<uint16_t>(shards.size()));
+    metadata.SetInt32("split.tensors.count", static_cast<int32_t>(source.tensors.size()));
+    std::filesystem::path name = path;
+    name.replace_extension();
+    name += fmt::format("-{:05}-of-{:05}.gguf", i + 1, shards.size());
+    TENON_RETURN_IF_ERROR(WriteFile(source, shards[i], metadata, name));
+    // The others have the keys of the split only.
+    metadata = GgufMetadataBuilder();
   }
-  return writer.Close();
+  return {};
 }
 
 }  // namespace tenon

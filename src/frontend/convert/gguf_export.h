@@ -2,9 +2,10 @@
 //
 // Of a GGUF input the metadata is copied. Otherwise it is made from the hyperparameters and the
 // tokenizer, which has to be a byte-level BPE, the kind that GGUF calls "gpt2". Matrices keep their
-// types. Memory: one tensor. Threading: free functions.
+// types. Memory: a piece of a tensor. Threading: free functions.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -13,9 +14,17 @@
 
 namespace tenon {
 
-// `pre_tokenizer` is GGUF's name for how text is split ("smollm", "llama-bpe", "qwen2", ...);
-// empty: found out where the steps of tokenizer.json tell. The file appears when it is whole.
-Status ExportGguf(const ModelSource& source, const std::string& pre_tokenizer,
+struct GgufExportOptions {
+  // GGUF's name for how text is split ("smollm", "llama-bpe", "qwen2", ...); empty: found out where
+  // the steps of tokenizer.json tell.
+  std::string pre_tokenizer;
+  uint64_t shard_bytes = 0;  // of tensors in a file; 0: one file
+};
+
+// Each file appears when it is whole. In shards, "out.gguf" becomes "out-00001-of-0000n.gguf" and
+// so on, the first with all metadata, as llama.cpp splits files. A tensor that is larger than a
+// shard has one for itself.
+Status ExportGguf(const ModelSource& source, const GgufExportOptions& options,
                   const std::filesystem::path& path);
 
 }  // namespace tenon

@@ -20,7 +20,8 @@ struct Architecture {
 constexpr Architecture kArchitectures[] = {
     {"llama", true},     {"qwen2", false}, {"qwen3", false},  {"gemma2", false},
     {"gemma3", false},   {"phi3", false},  {"granite", true}, {"qwen2moe", false},
-    {"qwen3moe", false}, {"olmoe", false}, {"gpt2", false},   {"gptneox", false}};
+    {"qwen3moe", false}, {"olmoe", false}, {"gpt2", false},   {"gptneox", false},
+    {"deepseek2", true}};
 
 // Layer norms, biases, query, key and value in one tensor.
 bool IsPlain(std::string_view architecture) {
@@ -208,9 +209,13 @@ Status FillKnown(const GgufFields& fields, ModelSource& source) {
   ModelConfig& config = source.config;
   TENON_RETURN_IF_ERROR(ReadSizes(fields, config));
   TENON_RETURN_IF_ERROR(CheckBlocks(fields, source));
-  TENON_RETURN_IF_ERROR(ReadHeadDim(fields, config));
   TENON_RETURN_IF_ERROR(ReadNumbers(fields, config));
-  TENON_RETURN_IF_ERROR(ReadGgufRope(fields, config));
+  if (config.architecture == "deepseek2") {
+    TENON_RETURN_IF_ERROR(ReadGgufDeepseek(fields, config));
+  } else {
+    TENON_RETURN_IF_ERROR(ReadHeadDim(fields, config));
+    TENON_RETURN_IF_ERROR(ReadGgufRope(fields, config));
+  }
   if (config.architecture == "gemma2")
     TENON_RETURN_IF_ERROR(ReadGemma2(fields, config));
   if (config.architecture == "gemma3")

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "model/gguf/gguf_metadata.h"
 #include "model/model_config.h"
+#include "model/model_source.h"
 
 namespace tenon {
 
@@ -47,5 +48,11 @@ Status ReadGgufRope(const GgufFields& fields, ModelConfig& config);
 
 // Fills config.experts for architectures that may have them; a llama with experts becomes mixtral.
 Status ReadGgufExperts(const GgufFields& fields, ModelConfig& config);
+
+// DeepSeek's sizes, rotary parameters and experts. REQUIRES: the sizes that all have are known.
+Status ReadGgufDeepseek(const GgufFields& fields, ModelConfig& config);
+// Keys and values that have matrices of their own, "blk.N.attn_k_b" and "attn_v_b", become one
+// "attn_kv_b", in memory. REQUIRES: source.files has the tensors' bytes.
+Status MergeLatentTensors(ModelSource& source);
 
 }  // namespace tenon

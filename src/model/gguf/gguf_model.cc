@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/gguf/gguf_config.h"
+#include "model/gguf/gguf_fields.h"
 #include "model/gguf/gguf_shards.h"
 
 namespace tenon {
@@ -69,6 +70,8 @@ Result<ModelSource> OpenGguf(const std::filesystem::path& path) {
   if (source.config.name.empty())
     source.config.name = path.stem().string();
   source.files = std::move(shards.files);
+  if (source.config.architecture == "deepseek2")
+    TENON_RETURN_IF_ERROR(MergeLatentTensors(source));
   return source;
 }
 

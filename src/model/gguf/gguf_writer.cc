@@ -84,6 +84,20 @@ void GgufMetadataBuilder::SetUint32(std::string_view key, uint32_t value) {
   Set(key, std::move(bytes));
 }
 
+void GgufMetadataBuilder::SetUint16(std::string_view key, uint16_t value) {
+  std::string bytes;
+  AppendType(bytes, GgufType::kUint16);
+  Append(bytes, value);
+  Set(key, std::move(bytes));
+}
+
+void GgufMetadataBuilder::SetInt32(std::string_view key, int32_t value) {
+  std::string bytes;
+  AppendType(bytes, GgufType::kInt32);
+  Append(bytes, value);
+  Set(key, std::move(bytes));
+}
+
 void GgufMetadataBuilder::SetFloat32(std::string_view key, float value) {
   std::string bytes;
   AppendType(bytes, GgufType::kFloat32);
@@ -163,8 +177,18 @@ Status GgufWriter::Pad() {
 Status GgufWriter::WriteTensor(std::span<const std::byte> bytes) {
   TENON_CHECK(written_ < tensors_.size());
   TENON_CHECK(static_cast<int64_t>(bytes.size()) == tensors_[written_].bytes());
-  ++written_;
+  return WritePart(bytes);
+}
+
+Status GgufWriter::WritePart(std::span<const std::byte> bytes) {
+  TENON_CHECK(written_ < tensors_.size());
+  part_bytes_ += static_cast<int64_t>(bytes.size());
+  TENON_CHECK(part_bytes_ <= tensors_[written_].bytes());
   TENON_RETURN_IF_ERROR(file_.Write(bytes));
+  if (part_bytes_ < tensors_[written_].bytes())
+    return {};
+  ++written_;
+  part_bytes_ = 0;
   return Pad();
 }
 

@@ -25,6 +25,8 @@ class GgufMetadataBuilder {
  public:
   void SetString(std::string_view key, std::string_view value);
   void SetUint32(std::string_view key, uint32_t value);
+  void SetUint16(std::string_view key, uint16_t value);
+  void SetInt32(std::string_view key, int32_t value);
   void SetFloat32(std::string_view key, float value);
   void SetStrings(std::string_view key, const std::vector<std::string>& values);
   // An entry as another file holds it.
@@ -64,6 +66,9 @@ class GgufWriter {
 
   // The next tensor's bytes, whole. REQUIRES: as many as its plan says.
   Status WriteTensor(std::span<const std::byte> bytes);
+  // The next bytes of the tensor that is being written, or of the next one. REQUIRES: no more than
+  // its plan says.
+  Status WritePart(std::span<const std::byte> bytes);
 
   // Makes the file durable under its name. REQUIRES: all tensors were written.
   Status Close();
@@ -77,7 +82,8 @@ class GgufWriter {
   std::filesystem::path path_;
   std::filesystem::path partial_;
   std::vector<GgufTensorPlan> tensors_;
-  size_t written_ = 0;
+  size_t written_ = 0;      // tensors
+  int64_t part_bytes_ = 0;  // of the tensor after them
 };
 
 }  // namespace tenon

@@ -46,10 +46,23 @@ class Importer {
   Status Graph(const OnnxGraph& graph, Program& program);
 
  private:
+  // A graph that is being read, and what it reads of the one around it.
+  struct Frame {
+    Program* program;
+    Names names;
+    std::vector<ProgramValueId> captures;  // values of the graph around it
+  };
+
+  Status Body(const OnnxGraph& graph, Frame& frame);
+  // Of the innermost graph, or of one around it; then the value becomes an input of all between.
+  // Invalid when there is none.
+  ProgramValueId Lookup(size_t depth, const std::string& name);
+  ProgramValueId Lookup(const std::string& name) { return Lookup(frames_.size() - 1, name); }
+  Status Bodies(const OnnxNode& node, ProgramNode& out);
   Result<ProgramValueId> TensorValue(const OnnxTensor& tensor, Program& program);
   Result<Constant> TensorConstant(const OnnxTensor& tensor, Program& program);
-  Status Inputs(const OnnxGraph& graph, Program& program, Names& names);
-  Status Node(const OnnxNode& node, Program& program, Names& names);
+  Status Inputs(const OnnxGraph& graph, Frame& frame);
+  Status Node(const OnnxNode& node, Frame& frame);
   Result<ProgramAttribute> Attribute(const OnnxAttribute& attribute, Program& program);
   Error Wrong(const OnnxNode& node, std::string_view message) const {
     return Corrupt(std::string(message),
@@ -58,6 +71,7 @@ class Importer {
   void Declare(const OnnxValueInfo& info, ProgramValue& value) const;
 
   OnnxFile& file_;
+  std::vector<Frame*> frames_;  // outermost first
 };
 
 // One byte an element from packed 4- or 2-bit ones; signed types are sign-extended.
@@ -135,7 +149,9 @@ Result<ProgramAttribute> Importer::Attribute(const OnnxAttribute& attribute, Pro
   }
 }
 
-Status Importer::Inputs(const OnnxGraph& graph, Program& program, Names& names) {
+Status Importer::Inputs(const OnnxGraph& graph, Frame& frame) {
+  Program& program = *frame.program;
+  Names& names = frame.names;
   for (const OnnxTensor& tensor : graph.initializers) {
     TENON_ASSIGN_OR_RETURN(const ProgramValueId id, TensorValue(tensor, program));
     if (!names.emplace(tensor.name, id).second)
@@ -148,7 +164,9 @@ Status Importer::Inputs(const OnnxGraph& graph, Program& program, Names& names) 
     if (info.other_type)
       return Unsupported(fmt::format("the input '{}' is no tensor", info.name), file_.name());
     const ProgramValueId id = program.AddValue(info.name);
-    Declare(info, program.value(id));
+    // Of a body they are what the node gives, whatever it declares.
+    if (frames_.size() == 1)
+      Declare(info, program.value(id));
     if (program.value(id).type == ElementType::kString)
       return Unsupported(fmt::format("the input '{}' has strings", info.name), file_.name());
     names.emplace(info.name, id);
@@ -157,7 +175,49 @@ Status Importer::Inputs(const OnnxGraph& graph, Program& program, Names& names) 
   return {};
 }
 
-Status Importer::Node(const OnnxNode& node, Program& program, Names& names) {
+ProgramValueId Importer::Lookup(size_t depth, const std::string& name) {
+  Frame& frame = *frames_[depth];
+  const auto found = frame.names.find(name);
+  if (found != frame.names.end())
+    return found->second;
+  const ProgramValueId outer = depth == 0 ? ProgramValueId() : Lookup(depth - 1, name);
+  if (!outer.valid())
+    return outer;
+  const ProgramValue& value = frames_[depth - 1]->program->value(outer);
+  const ProgramValueId id = frame.program->AddValue(name, value.type);
+  frame.names.emplace(name, id);
+  if (value.constant) {
+    // Its bytes stay with the graph around, which lives as long.
+    frame.program->value(id).constant = value.constant;
+    return id;
+  }
+  frame.program->inputs.push_back(id);
+  frame.captures.push_back(outer);
+  return id;
+}
+
+// The graphs among the node's attributes, and what they read of the graph around as further inputs.
+Status Importer::Bodies(const OnnxNode& node, ProgramNode& out) {
+  for (const OnnxAttribute& attribute : node.attributes) {
+    if (attribute.type != kGraph)
+      continue;
+    if (attribute.graph == nullptr)
+      return Wrong(node, fmt::format("the attribute '{}' has no graph", attribute.name));
+    auto program = std::make_unique<Program>();
+    Frame frame{program.get(), {}, {}};
+    frames_.push_back(&frame);
+    const Status read = Body(*attribute.graph, frame);
+    frames_.pop_back();
+    TENON_RETURN_IF_ERROR(read);
+    out.inputs.insert(out.inputs.end(), frame.captures.begin(), frame.captures.end());
+    out.attributes.emplace_back(attribute.name, std::move(program));
+  }
+  return {};
+}
+
+Status Importer::Node(const OnnxNode& node, Frame& frame) {
+  Program& program = *frame.program;
+  Names& names = frame.names;
   ProgramNode out;
   out.domain = node.domain;
   out.op = node.op;
@@ -174,12 +234,18 @@ Status Importer::Node(const OnnxNode& node, Program& program, Names& names) {
     }
   }
   for (const std::string& input : node.inputs) {
-    const auto found = names.find(input);
-    if (!input.empty() && found == names.end())
+    const ProgramValueId found = input.empty() ? ProgramValueId() : Lookup(input);
+    if (!input.empty() && !found.valid())
       return Wrong(node, fmt::format("nothing before it makes the value '{}'", input));
-    out.inputs.push_back(input.empty() ? ProgramValueId() : found->second);
+    out.inputs.push_back(found);
   }
+  const auto own_inputs = static_cast<int64_t>(out.inputs.size());
+  TENON_RETURN_IF_ERROR(Bodies(node, out));
+  if (!out.attributes.empty())
+    out.attributes.emplace_back("own_inputs", own_inputs);
   for (const OnnxAttribute& attribute : node.attributes) {
+    if (attribute.type == kGraph)
+      continue;
     auto value = Attribute(attribute, program);
     if (!value.ok()) {
       Error error = Wrong(node, value.error().message);
@@ -205,18 +271,23 @@ Status Importer::Node(const OnnxNode& node, Program& program, Names& names) {
 }
 
 Status Importer::Graph(const OnnxGraph& graph, Program& program) {
+  Frame frame{&program, {}, {}};
+  frames_ = {&frame};
+  return Body(graph, frame);
+}
+
+Status Importer::Body(const OnnxGraph& graph, Frame& frame) {
   if (graph.has_sparse_initializers)
     return Unsupported("sparse initializers", file_.name());
-  Names names;
-  TENON_RETURN_IF_ERROR(Inputs(graph, program, names));
+  TENON_RETURN_IF_ERROR(Inputs(graph, frame));
   for (const OnnxNode& node : graph.nodes)
-    TENON_RETURN_IF_ERROR(Node(node, program, names));
+    TENON_RETURN_IF_ERROR(Node(node, frame));
   // Declared types of values inside (graph.values) are not believed: passes infer their own.
   for (const OnnxValueInfo& info : graph.outputs) {
-    const auto found = names.find(info.name);
-    if (found == names.end())
+    const ProgramValueId found = Lookup(info.name);
+    if (!found.valid())
       return Corrupt(fmt::format("nothing makes the output '{}'", info.name), file_.name());
-    program.outputs.push_back(found->second);
+    frame.program->outputs.push_back(found);
   }
   return {};
 }
