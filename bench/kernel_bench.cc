@@ -156,44 +156,104 @@ void RunAttention(benchmark::State& state, AttentionBench bench) {
   ReportRate(state, "macs", 2 * kKeys * bench.heads * bench.head_dim);
 }
 
-// One token's attention over 8,000 tokens in all layers of SmolLM2-135M, on one thread: caches that
-// the processor's own do not hold.
-void RunDecodeAttention(benchmark::State& state, const KernelSet* set, KvType type) {
-  constexpr int64_t kLayersTimesHeads = 30 * 3;
-  constexpr int64_t kHeadDim = 64;
-  constexpr int64_t kQueryHeads = 3;
-  constexpr int64_t kKeys = 8000;
-  constexpr int64_t kBlocks = kKeys / kKvBlockTokens;
-  const int64_t key_bytes = KvKeyBytes(type, kHeadDim);
-  const int64_t block_bytes = key_bytes + KvValueBytes(type, kHeadDim);
-  const int64_t bytes = kLayersTimesHeads * kBlocks * block_bytes;
-  const Buffer pool = std::move(Buffer::Allocate(static_cast<size_t>(bytes))).value();
-  std::memset(pool.data(), 0x2c, pool.size());
-  std::vector<int32_t> table(kBlocks);
-  for (size_t i = 0; i < table.size(); ++i)
-    table[i] = static_cast<int32_t>(i);
-  const std::vector<float> query = RandomFloats(kQueryHeads * kHeadDim);
-  std::vector<float> out(query.size());
-  for (auto _ : state) {
-    for (int64_t i = 0; i < kLayersTimesHeads; ++i) {
-      const std::byte* keys = pool.data() + i * kBlocks * block_bytes;
-      set->attention[static_cast<size_t>(type)]({.query = query.data(),
-                                                 .heads = kQueryHeads,
-                                                 .head_dim = kHeadDim,
-                                                 .keys = keys,
-                                                 .values = keys + key_bytes,
-                                                 .block_stride = block_bytes,
-                                                 .block_table = table.data(),
-                                                 .begin = 0,
-                                                 .end = kKeys,
-                                                 .scale = 0.125f,
-                                                 .softcap = 0.0f,
-                                                 .out = out.data()});
-    }
+// One token's attention in all layers of a model, as a decoding step has it: caches that the
+// processor's own do not hold.
+struct DecodeShape {
+  const char* name;
+  int64_t layers;
+  int64_t kv_heads;
+  int64_t heads;  // of queries, for each KV head
+  int64_t head_dim;
+};
+constexpr DecodeShape kDecodeShapes[] = {{"smollm2-135m", 30, 3, 3, 64},
+                                         {"llama-1b", 16, 8, 4, 64}};
+
+struct DecodeBench {
+  const KernelSet* set;
+  KvType type;
+  DecodeShape shape;
+  int64_t keys;
+};
+
+// [layers * kv_heads] sequences of whole blocks, one after the other.
+struct DecodeCache {
+  Buffer pool;
+  std::vector<int32_t> table;
+  int64_t key_bytes;
+  int64_t block_bytes;
+};
+
+DecodeCache MakeDecodeCache(const DecodeBench& bench) {
+  DecodeCache cache;
+  cache.key_bytes = KvKeyBytes(bench.type, bench.shape.head_dim);
+  cache.block_bytes = cache.key_bytes + KvValueBytes(bench.type, bench.shape.head_dim);
+  const int64_t blocks = bench.keys / kKvBlockTokens;
+  const int64_t sequences = bench.shape.layers * bench.shape.kv_heads;
+  cache.pool =
+      std::move(Buffer::Allocate(static_cast<size_t>(sequences * blocks * cache.block_bytes)))
+          .value();
+  std::memset(cache.pool.data(), 0x2c, cache.pool.size());
+  for (int64_t i = 0; i < blocks; ++i)
+    cache.table.push_back(static_cast<int32_t>(i));
+  return cache;
+}
+
+// Sequences [begin, end).
+void AttendSequences(const DecodeBench& bench, const DecodeCache& cache, const float* query,
+                     int64_t begin, int64_t end) {
+  std::vector<float> out(static_cast<size_t>(bench.shape.heads * bench.shape.head_dim));
+  for (int64_t i = begin; i < end; ++i) {
+    const std::byte* keys = cache.pool.data() + i * bench.keys / kKvBlockTokens * cache.block_bytes;
+    bench.set->attention[static_cast<size_t>(bench.type)]({.query = query,
+                                                           .heads = bench.shape.heads,
+                                                           .head_dim = bench.shape.head_dim,
+                                                           .keys = keys,
+                                                           .values = keys + cache.key_bytes,
+                                                           .block_stride = cache.block_bytes,
+                                                           .block_table = cache.table.data(),
+                                                           .begin = 0,
+                                                           .end = bench.keys,
+                                                           .scale = 0.125f,
+                                                           .softcap = 0.0f,
+                                                           .out = out.data()});
     benchmark::DoNotOptimize(out.data());
-    benchmark::ClobberMemory();
   }
-  ReportRate(state, "bytes", bytes);
+}
+
+// On as many threads as the benchmark has, each with its share of the sequences.
+void RunDecodeAttention(benchmark::State& state, DecodeBench bench, DecodeCache* shared) {
+  if (state.thread_index() == 0)
+    *shared = MakeDecodeCache(bench);
+  const std::vector<float> query = RandomFloats(bench.shape.heads * bench.shape.head_dim);
+  const int64_t sequences = bench.shape.layers * bench.shape.kv_heads;
+  const int64_t begin = sequences * state.thread_index() / state.threads();
+  const int64_t end = sequences * (state.thread_index() + 1) / state.threads();
+  for (auto _ : state)  // threads meet before the first and after the last
+    AttendSequences(bench, *shared, query.data(), begin, end);
+  if (state.thread_index() == 0) {
+    ReportRate(state, "bytes", static_cast<int64_t>(shared->pool.size()));
+    *shared = DecodeCache();
+  }
+}
+
+void RegisterDecodeAttention(const KernelSet* set, KvType type) {
+  for (const DecodeShape& shape : kDecodeShapes) {
+    for (const int64_t keys : {512, 2048, 8000}) {
+      const auto cache = std::make_shared<DecodeCache>();
+      const std::string name = std::string("decode_attention/") + set->name + "/" +
+                               std::string(KvTypeName(type)) + "/" + shape.name +
+                               "/keys:" + std::to_string(keys);
+      const DecodeBench bench = {set, type, shape, keys};
+      for (const int threads : {1, 2}) {
+        benchmark::RegisterBenchmark(name.c_str(),
+                                     [bench, cache](benchmark::State& state) {
+                                       RunDecodeAttention(state, bench, cache.get());
+                                     })
+            ->Threads(threads)
+            ->UseRealTime();
+      }
+    }
+  }
 }
 
 // Packing 1,024 tokens of one KV head.
@@ -299,8 +359,7 @@ void RegisterSet(const KernelSet* set) {
     const auto type = static_cast<KvType>(i);
     const std::string kv_name(KvTypeName(type));
     if (set->attention[i] != nullptr)
-      benchmark::RegisterBenchmark(("decode_attention/" + name + "/" + kv_name).c_str(),
-                                   RunDecodeAttention, set, type);
+      RegisterDecodeAttention(set, type);
     if (set->kv_seal[i] != nullptr)
       benchmark::RegisterBenchmark(("kv_seal/" + name + "/" + kv_name).c_str(), RunSeal, set, type);
   }

@@ -85,7 +85,7 @@ static inline float Softmax(const __m256* scores, float max, int h, HeadState<kH
   __m256 p[kKeyVectors];
 #pragma GCC unroll 8
   for (int v = 0; v < kKeyVectors; ++v) {
-    p[v] = Exp(_mm256_sub_ps(scores[v], _mm256_set1_ps(max)));
+    p[v] = ExpBelowHigh(_mm256_sub_ps(scores[v], _mm256_set1_ps(max)));
     _mm256_store_ps(weights + v * kLanes, p[v]);
   }
   const float sum = HalvingSum(_mm256_add_ps(_mm256_add_ps(p[0], p[2]), _mm256_add_ps(p[1], p[3])));

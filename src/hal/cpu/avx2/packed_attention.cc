@@ -124,17 +124,10 @@ template <KvType kType, int kHeads, int kVectors>
 }
 
 // Rows of kQ4 whose products fit sums of 16 bits: eight pairs, 8 * 2 * 15 * 127 < 2^15 of keys, and
-// 8 * 2 * 15 * 255 < 2^16 of values, which are not negative.
+// 8 * 2 * 15 * 255 < 2^16 of values, which are not negative: their sums begin at -2^15.
 constexpr int64_t kShortRows = 4;
-
-// Adds up neighbouring sums of 16 bits.
-template <KvPart kPart>
-[[gnu::always_inline]] inline __m256i WidenSums(__m256i sums) {
-  if constexpr (kPart == KvPart::kKeys) {
-    return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
-  }
-  return _mm256_add_epi32(_mm256_srli_epi32(sums, 16),
-                          _mm256_and_si256(sums, _mm256_set1_epi32(0xffff)));
+constexpr int16_t ShortStart(KvPart part) {
+  return part == KvPart::kKeys ? 0 : -0x8000;
 }
 
 // As AddPairs, for kQ4, up to kShortRows rows.
@@ -147,10 +140,11 @@ template <KvPart kPart, int kHeads, int kVectors>
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
-      shorts[h][v] = _mm256_setzero_si256();
+      shorts[h][v] = _mm256_set1_epi16(ShortStart(kPart));
     }
   }
   const std::byte* at = words.at + first * words.stride;
+#pragma GCC unroll 4
   for (int64_t row = first; row < end; ++row, at += words.stride) {
     PrefetchLine(at + words.next);
     CodeBytes codes[kVectors];
@@ -176,7 +170,8 @@ template <KvPart kPart, int kHeads, int kVectors>
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
-      sums[h][v] = _mm256_add_epi32(sums[h][v], WidenSums<kPart>(shorts[h][v]));
+      sums[h][v] =
+          _mm256_add_epi32(sums[h][v], _mm256_madd_epi16(shorts[h][v], _mm256_set1_epi16(1)));
     }
   }
 }
@@ -196,9 +191,12 @@ template <KvType kType, KvPart kPart, int kHeads, int kVectors>
     AddPairs<kType, kHeads, kVectors>(words, factors, sums);
     return;
   }
-  for (int64_t row = 0; row < words.rows; row += kShortRows) {
-    const int64_t end = row + kShortRows < words.rows ? row + kShortRows : words.rows;
-    AddNibbles<kPart, kHeads, kVectors>(words, row, end, factors, sums);
+  int64_t row = 0;
+  for (; row + kShortRows <= words.rows; row += kShortRows) {
+    AddNibbles<kPart, kHeads, kVectors>(words, row, row + kShortRows, factors, sums);
+  }
+  if (row < words.rows) {
+    AddNibbles<kPart, kHeads, kVectors>(words, row, words.rows, factors, sums);
   }
 }
 
@@ -293,7 +291,11 @@ template <KvType kType, KvPart kPart>
     StoreIntegers<kType, kPart>(rounded, i, out);
   }
   out->unit = scale.unit;
-  out->bias = CodeCentre(kType) == 0 ? 0 : -CodeCentre(kType) * SumLanes(sum);
+  out->bias = 0;
+  if constexpr (kType == KvType::kQ4) {
+    // Two sums of 16 bits for each of 32, of the values once.
+    out->bias = -CodeCentre(kType) * SumLanes(sum) - 2 * ShortStart(kPart);
+  }
 }
 
 // The heads' queries as a block's keys want them.

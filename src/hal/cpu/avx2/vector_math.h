@@ -10,14 +10,13 @@ namespace tenon::avx2 {
 
 inline constexpr int64_t kLanes = 8;
 
-// ExpScalar of each lane. A comparison with NaN is false and min/max give their second operand
-// then, which keeps NaN.
-static inline __m256 Exp(__m256 x) {
+// ExpScalar of each lane, none of which is above kExpHigh. A comparison with NaN is false and max
+// gives its second operand then, which keeps NaN.
+static inline __m256 ExpBelowHigh(__m256 x) {
   const __m256 one = _mm256_set1_ps(1.0f);
   const __m256 round = _mm256_set1_ps(kExpRound);
   const __m256 low = _mm256_set1_ps(kExpLow);
-  const __m256 high = _mm256_set1_ps(kExpHigh);
-  const __m256 clamped = _mm256_min_ps(high, _mm256_max_ps(low, x));
+  const __m256 clamped = _mm256_max_ps(low, x);
   const __m256 t = _mm256_fmadd_ps(clamped, _mm256_set1_ps(kLog2E), round);
   const __m256 n = _mm256_sub_ps(t, round);
   __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-kLn2High), clamped);
@@ -30,8 +29,14 @@ static inline __m256 Exp(__m256 x) {
   const __m256i power =
       _mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(t), 23), _mm256_castps_si256(one));
   const __m256 result = _mm256_mul_ps(y, _mm256_castsi256_ps(power));
-  const __m256 nonzero = _mm256_andnot_ps(_mm256_cmp_ps(x, low, _CMP_LT_OQ), result);
-  return _mm256_blendv_ps(nonzero, _mm256_set1_ps(__builtin_inff()),
+  return _mm256_andnot_ps(_mm256_cmp_ps(x, low, _CMP_LT_OQ), result);
+}
+
+// ExpScalar of each lane.
+static inline __m256 Exp(__m256 x) {
+  const __m256 high = _mm256_set1_ps(kExpHigh);
+  const __m256 finite = ExpBelowHigh(_mm256_min_ps(high, x));
+  return _mm256_blendv_ps(finite, _mm256_set1_ps(__builtin_inff()),
                           _mm256_cmp_ps(x, high, _CMP_GT_OQ));
 }
 
