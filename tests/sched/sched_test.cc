@@ -176,7 +176,7 @@ TEST(StepTimeModelTest, GuessesBetweenWhatItHasSeen) {
   EXPECT_DOUBLE_EQ(model.DecodeSeconds(16), 0.020);
   model.Observe(8, 10, 0.030);  // 1 ms a token
   EXPECT_DOUBLE_EQ(model.ChunkTokenSeconds(), 0.001);
-  EXPECT_EQ(model.ChunkBeside(8), 16);
+  EXPECT_EQ(model.ChunkBeside(8), 20);
 }
 
 TEST(StepTimeModelTest, OneSlowStepDoesNotStopAPrefillNorSpeedItUp) {

@@ -28,11 +28,12 @@ class StepTimeModel {
   // nothing was measured. REQUIRES: 1 <= decodes <= max_batch.
   int64_t ChunkBeside(int64_t decodes) const;
 
-  // The promise is less than 3 times the idle latency between tokens at the 99th percentile. 1.8
-  // leaves room for noise and for a context that grows faster than the mean follows, and shares the
-  // machine nearly evenly between the two kinds of work. One decode alone is so quick that few
-  // tokens fit beside it: any larger minimum than one would break the promise there.
-  static constexpr double kStretch = 1.8;
+  // The promise is less than 3 times the idle latency between tokens at the 99th percentile. Twice
+  // leaves room for noise and for a context that grows faster than the mean follows, and gives each
+  // of the two kinds of work half of the machine: a prefill beside others takes about twice as long
+  // as alone, and so does a token of theirs. One decode alone is so quick that few tokens fit beside
+  // it: any larger minimum than one would break the promise there.
+  static constexpr double kStretch = 2.0;
   static constexpr int64_t kMinChunk = 1;
   static constexpr int64_t kFirstChunk = 16;
 
