@@ -73,6 +73,19 @@ TEST_F(EncoderTest, HiddenStatesMatchTransformers) {
   EXPECT_LE(worst, kTolerance);
 }
 
+TEST_F(EncoderTest, GgufHasTheSameStates) {
+  const TempFolder folder;
+  auto source = OpenModel(folder.Write("tiny.gguf", TinyGguf(tiny_, TinyTensors(tiny_))));
+  ASSERT_TRUE(source.ok()) << source.error().ToString();
+  EXPECT_EQ(source->config.pooling, Pooling::kMean);
+  source->config.pooling = Pooling::kNone;
+  const SourceWeights weights(*source);
+  auto run = LoadTiny(*source, weights, OptimizeLevel::kO3);
+  ASSERT_TRUE(run.ok()) << run.error().ToString();
+  EXPECT_LE(WorstError(tiny_, RunTokens(*run->runner, tiny_.tokens, tiny_.tokens.size())),
+            kTolerance);
+}
+
 TEST_F(EncoderTest, VectorsAreTheMeanTheFirstOrTheLastState) {
   const std::span<const int32_t> text(tiny_.tokens);
   const TinyRun plain = Load(Pooling::kNone);

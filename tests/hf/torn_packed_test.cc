@@ -100,7 +100,8 @@ std::string OpenTorn(const TornCase& torn) {
                   {"group_size", 4}};
   if (compressed)
     quantization["format"] = "pack-quantized";
-  quantization.update(torn.settings);
+  if (torn.settings.is_object())
+    quantization.update(torn.settings);
   const Folder folder;
   WriteSmallModel(folder, config);
   folder.Write("model.safetensors", FileOf(parts));

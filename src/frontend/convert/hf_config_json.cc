@@ -121,7 +121,7 @@ class ConfigMaker {
   bool Has(std::string_view tensor) const { return source_.Find(tensor) != nullptr; }
   void Sizes();
   Status Rope();
-  void Biases();
+  Status Biases();
   void Windows();
   void Gemma();
   void Experts();
@@ -166,12 +166,18 @@ Status ConfigMaker::Rope() {
   return {};
 }
 
-void ConfigMaker::Biases() {
-  if (family_.all_biases)
-    return;
-  json_["attention_bias"] = Has("blk.0.attn_q.bias");
+// attention_bias speaks of all four projections.
+Status ConfigMaker::Biases() {
+  if (family_.all_biases || family_.qkv_bias)
+    return {};
+  const bool biases = Has("blk.0.attn_q.bias");
+  if (biases != Has("blk.0.attn_output.bias"))
+    return Unsupported(fmt::format("config.json of {} with biases of queries, keys and values only",
+                                   family_.architecture));
+  json_["attention_bias"] = biases;
   if (family_.name == "llama" || family_.name == "granite")
     json_["mlp_bias"] = Has("blk.0.ffn_up.bias");
+  return {};
 }
 
 void ConfigMaker::Windows() {
@@ -233,7 +239,7 @@ void ConfigMaker::Plain() {
 Status ConfigMaker::Fill() {
   Sizes();
   TENON_RETURN_IF_ERROR(Rope());
-  Biases();
+  TENON_RETURN_IF_ERROR(Biases());
   Windows();
   if (family_.norms_from_one)
     Gemma();

@@ -21,11 +21,11 @@ constexpr Architecture kArchitectures[] = {
     {"llama", true},     {"qwen2", false}, {"qwen3", false},  {"gemma2", false},
     {"gemma3", false},   {"phi3", false},  {"granite", true}, {"qwen2moe", false},
     {"qwen3moe", false}, {"olmoe", false}, {"gpt2", false},   {"gptneox", false},
-    {"deepseek2", true}};
+    {"deepseek2", true}, {"bert", false}};
 
-// Layer norms, biases, query, key and value in one tensor.
+// Layer norms and biases.
 bool IsPlain(std::string_view architecture) {
-  return architecture == "gpt2" || architecture == "gptneox";
+  return architecture == "gpt2" || architecture == "gptneox" || architecture == "bert";
 }
 
 const Architecture* FindArchitecture(std::string_view name) {
@@ -135,6 +135,8 @@ Status ReadGranite(const GgufFields& fields, ModelConfig& config) {
 }
 
 Status ReadPlain(const GgufFields& fields, ModelConfig& config) {
+  if (config.architecture == "bert")
+    return ReadGgufBert(fields, config);
   config.activation = config.architecture == "gpt2" ? Activation::kGelu : Activation::kGeluErf;
   if (config.architecture == "gpt2")
     return {};
@@ -147,7 +149,7 @@ Status ReadPlain(const GgufFields& fields, ModelConfig& config) {
 Status Rearrange(ModelSource& source) {
   const ModelConfig& config = source.config;
   TENON_RETURN_IF_ERROR(StackExperts(config, source));
-  if (IsPlain(config.architecture))
+  if (config.architecture == "gpt2" || config.architecture == "gptneox")
     return SliceQkvTensors(config, source);
   return config.architecture == "phi3" ? SlicePhi3Tensors(config, source) : Status();
 }

@@ -27,4 +27,7 @@ Result<std::optional<int64_t>> GgufVocabularySize(const GgufMetadata& metadata);
 // arrays that belong together differ in length or have the wrong element type.
 Result<TokenizerSpec> ReadGgufTokenizer(const GgufMetadata& metadata);
 
+// The tokenizer that GGUF calls "bert": WordPiece with BERT's normalizer. Ids are checked.
+void MakeWordPiece(int32_t separator_id, TokenizerSpec& spec);
+
 }  // namespace tenon

@@ -49,6 +49,9 @@ Status ReadGgufRope(const GgufFields& fields, ModelConfig& config);
 // Fills config.experts for architectures that may have them; a llama with experts becomes mixtral.
 Status ReadGgufExperts(const GgufFields& fields, ModelConfig& config);
 
+// BERT's pooling and what it must be.
+Status ReadGgufBert(const GgufFields& fields, ModelConfig& config);
+
 // DeepSeek's sizes, rotary parameters and experts. REQUIRES: the sizes that all have are known.
 Status ReadGgufDeepseek(const GgufFields& fields, ModelConfig& config);
 // Keys and values that have matrices of their own, "blk.N.attn_k_b" and "attn_v_b", become one

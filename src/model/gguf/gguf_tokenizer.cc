@@ -145,6 +145,21 @@ void AddStopIds(TokenizerSpec& spec) {
   }
 }
 
+// Older files call the first token's id by its own name; the other key is spelled so in the format.
+Status TakeWordPiece(const GgufMetadata& metadata, TokenizerSpec& spec) {
+  int32_t separator_id = -1;
+  if (spec.bos_id < 0)
+    TENON_RETURN_IF_ERROR(ReadId(metadata, "tokenizer.ggml.cls_token_id", spec.bos_id));
+  TENON_RETURN_IF_ERROR(ReadId(metadata, "tokenizer.ggml.seperator_token_id", separator_id));
+  for (const int32_t id : {spec.bos_id, separator_id, spec.unknown_id}) {
+    if (id >= static_cast<int32_t>(spec.tokens.size()))
+      return metadata.ErrorAt(
+          kTokensKey, fmt::format("{} tokens, but the id {} is used", spec.tokens.size(), id));
+  }
+  MakeWordPiece(separator_id, spec);
+  return {};
+}
+
 }  // namespace
 
 Result<std::optional<int64_t>> GgufVocabularySize(const GgufMetadata& metadata) {
@@ -174,6 +189,8 @@ Result<TokenizerSpec> ReadGgufTokenizer(const GgufMetadata& metadata) {
   spec.tokens = CopyStrings(tokens);
   spec.merges = CopyStrings(merges);
   AddStopIds(spec);
+  if (spec.model == "bert")
+    TENON_RETURN_IF_ERROR(TakeWordPiece(metadata, spec));
   return spec;
 }
 
