@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes a GGUF model with all matrices as floats, the metadata unchanged: the start for fair comparisons of
-quantizers, which must all begin with the same numbers.
+"""Writes a GGUF model with all matrices as floats or in Q8_0, the metadata unchanged: the start for fair
+comparisons of quantizers, which must all begin with the same numbers, and models of 8 and 16 bits for speed.
 
-    dequantize_gguf.py IN.gguf OUT.gguf f32|f16
+    dequantize_gguf.py IN.gguf OUT.gguf f32|f16|bf16|q8_0
 """
 import sys
 
@@ -20,16 +20,26 @@ def copy_metadata(reader, writer):
         writer.add_key_value(field.name, field.contents(), kind, element)
 
 
+# Of matrices; the numbers are general.file_type's.
+TYPES = {"f32": (gguf.GGMLQuantizationType.F32, 0), "f16": (gguf.GGMLQuantizationType.F16, 1),
+         "q8_0": (gguf.GGMLQuantizationType.Q8_0, 7), "bf16": (gguf.GGMLQuantizationType.BF16, 32)}
+
+
 def main():
     source, target, dtype = sys.argv[1:]
     reader = gguf.GGUFReader(source)
     writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
     copy_metadata(reader, writer)
-    writer.add_file_type(0 if dtype == "f32" else 1)
+    kind, file_type = TYPES[dtype]
+    writer.add_file_type(file_type)
     for tensor in reader.tensors:
         values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-        is_matrix = len(tensor.shape) > 1
-        writer.add_tensor(tensor.name, values.astype(np.float16 if is_matrix and dtype == "f16" else np.float32))
+        if len(tensor.shape) < 2 or dtype == "f32":
+            writer.add_tensor(tensor.name, values.astype(np.float32))
+        elif dtype == "f16":
+            writer.add_tensor(tensor.name, values.astype(np.float16))
+        else:
+            writer.add_tensor(tensor.name, gguf.quants.quantize(values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -14,7 +14,7 @@ struct Work {
   std::atomic<int64_t> panels{0};
   std::atomic<int64_t> weight_bytes{0};
   std::atomic<int64_t> norms{0};
-  std::atomic<int64_t> quantized_rows{0};
+  std::atomic<int64_t> quantized_values{0};
   std::atomic<int64_t> attentions{0};
 };
 Work work;
@@ -43,7 +43,7 @@ KernelSet CountingKernels() {
     real.rms_norm(x, weight, n, eps, out);
   };
   set.quantize_row = [](const float* x, int64_t k, std::byte* out) {
-    work.quantized_rows += 1;
+    work.quantized_values += k;
     real.quantize_row(x, k, out);
   };
   set.attention[static_cast<int>(KvType::kF16)] = [](const AttentionArgs& args) {
@@ -54,7 +54,7 @@ KernelSet CountingKernels() {
 }
 
 void Reset() {
-  work.panels = work.weight_bytes = work.norms = work.quantized_rows = work.attentions = 0;
+  work.panels = work.weight_bytes = work.norms = work.quantized_values = work.attentions = 0;
 }
 
 class WorkCounterTest : public testing::Test {
@@ -104,20 +104,26 @@ class WorkCounterTest : public testing::Test {
 
 constexpr int64_t kLayers = 30;
 constexpr int64_t kKvHeads = 3;
-// Matrices of SmolLM2-135M, 16 rows a panel, 20 bytes for 32 weights in Q4_1: per layer Q, K and V
-// (576 + 2 * 192 rows of 576), output (576 of 576), gate and up (2 * 1536 of 576), down (576 of
-// 1536); the head (49152 of 576).
-constexpr int64_t kPanels = kLayers * (960 + 576 + 3072 + 576) / 16 + 49152 / 16;
-constexpr int64_t kWeights =
-    kLayers * ((960 + 576 + 3072) * 576 + 576 * 1536) + int64_t{49152} * 576;
+constexpr int64_t kWidth = 576;
+constexpr int64_t kFeedForward = 1536;
+constexpr int64_t kVocabulary = 49152;
+// Rows of a layer's matrices: Q, K and V (576 + 2 * 192), output, gate and up, down.
+constexpr int64_t kLayerRows = 960 + kWidth + 2 * kFeedForward + kWidth;
+constexpr int64_t kPanels = (kLayers * kLayerRows + kVocabulary) / kPanelRows;
+// Bytes of 32 weights: 20 in Q4_1, 34 in Q8_0, which this file's embedding, also its head, has.
+constexpr int64_t kWeightBytes =
+    kLayers * ((kLayerRows - kWidth) * kWidth + kWidth * kFeedForward) / 32 * 20 +
+    kVocabulary * kWidth / 32 * 34;
+// What goes into each of a layer's four products, and into the head, is quantized once.
+constexpr int64_t kQuantized = kLayers * (3 * kWidth + kFeedForward) + kWidth;
+constexpr int64_t kNorms = 2 * kLayers + 1;
 
 TEST_F(WorkCounterTest, ADecodeStepReadsEveryWeightOnce) {
   Decode(1, 100);
   EXPECT_EQ(work.panels, kPanels);
-  EXPECT_EQ(work.weight_bytes, kWeights / 32 * 20);
-  // Two norms a layer and the last one; what goes into each of the four matrices is quantized once.
-  EXPECT_EQ(work.norms, 2 * kLayers + 1);
-  EXPECT_EQ(work.quantized_rows, 4 * kLayers + 1);
+  EXPECT_EQ(work.weight_bytes, kWeightBytes);
+  EXPECT_EQ(work.norms, kNorms);
+  EXPECT_EQ(work.quantized_values, kQuantized);
   EXPECT_EQ(work.attentions, kLayers * kKvHeads);
 }
 
@@ -125,9 +131,9 @@ TEST_F(WorkCounterTest, ABatchReadsTheSameBytes) {
   constexpr int kSequences = 8;
   Decode(kSequences, 20);
   EXPECT_EQ(work.panels, kPanels);
-  EXPECT_EQ(work.weight_bytes, kWeights / 32 * 20);
-  EXPECT_EQ(work.norms, kSequences * (2 * kLayers + 1));
-  EXPECT_EQ(work.quantized_rows, kSequences * (4 * kLayers + 1));
+  EXPECT_EQ(work.weight_bytes, kWeightBytes);
+  EXPECT_EQ(work.norms, kSequences * kNorms);
+  EXPECT_EQ(work.quantized_values, kSequences * kQuantized);
   EXPECT_EQ(work.attentions, kSequences * kLayers * kKvHeads);
 }
 

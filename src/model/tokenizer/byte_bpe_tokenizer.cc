@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <span>
+
 #include "model/tokenizer/piece_table.h"
 #include "model/tokenizer/word_cache.h"
 
@@ -61,32 +64,68 @@ ByteBpeTokenizer::ByteBpeTokenizer(Vocabulary vocabulary_in, SplitFamily family)
   }
 }
 
-// A merge that makes a special token is left out: plain text never becomes one. Vocabularies number
-// the merged tokens in the order of their merges, so the next id is tried before the table is
-// asked; only texts that stand once in the vocabulary count there, because the table knows the
-// first.
-Status ByteBpeTokenizer::ReadMerges() {
-  const std::vector<std::string>& tokens = vocabulary().spec().tokens;
-  PieceTable ids(tokens);
-  bool unique = true;
-  for (int32_t id = 0; id < vocabulary().size(); ++id)
-    unique = ids.Add(id) && unique;
-  const std::vector<std::string>& merges = vocabulary().spec().merges;
-  std::string both;
-  int32_t merged = -1;
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    TENON_ASSIGN_OR_RETURN(const MergeParts parts, SplitMerge(rank, merges[rank]));
-    const int32_t left = ids.Find(parts.left);
-    const int32_t right = ids.Find(parts.right);
-    both.assign(parts.left).append(parts.right);
-    const bool next =
-        unique && vocabulary().Contains(merged + 1) && both == vocabulary().Text(merged + 1);
-    merged = next ? merged + 1 : ids.Find(both);
-    if (left < 0 || right < 0 || merged < 0)
-      return BadMerge(rank, merges[rank], "has parts or a result that are not tokens");
-    if (!vocabulary().IsSpecial(merged))
-      pairs_.Add(left, right, {static_cast<uint32_t>(rank), merged});
+// Reads merges in stretches, whose parts are looked up together. Vocabularies number the merged
+// tokens in the order of their merges, so the next id is tried before the table is asked; only
+// where every text stands once in the vocabulary, because the table knows the first.
+class ByteBpeTokenizer::MergeReader {
+ public:
+  explicit MergeReader(ByteBpeTokenizer& tokenizer)
+      : tokenizer_(tokenizer),
+        vocabulary_(tokenizer.vocabulary()),
+        ids_(vocabulary_.spec().tokens) {
+    for (int32_t id = 0; id < vocabulary_.size(); ++id)
+      unique_ = ids_.Add(id) && unique_;
   }
+
+  // Reads merges [rank, rank + count). REQUIRES: 2 * count <= PieceTable::kManyTexts.
+  Status Read(size_t rank, size_t count) {
+    const std::vector<std::string>& merges = vocabulary_.spec().merges;
+    std::array<std::string_view, PieceTable::kManyTexts> parts;
+    std::array<int32_t, PieceTable::kManyTexts> ids;
+    for (size_t i = 0; i < count; ++i) {
+      TENON_ASSIGN_OR_RETURN(const MergeParts split, SplitMerge(rank + i, merges[rank + i]));
+      parts[2 * i] = split.left;
+      parts[2 * i + 1] = split.right;
+    }
+    ids_.FindMany(std::span(parts).first(2 * count), std::span(ids).first(2 * count));
+    for (size_t i = 0; i < count; ++i)
+      tokenizer_.pairs_.Prefetch(ids[2 * i], ids[2 * i + 1]);
+    for (size_t i = 0; i < count; ++i) {
+      const int32_t merged = Merged(parts[2 * i], parts[2 * i + 1]);
+      if (ids[2 * i] < 0 || ids[2 * i + 1] < 0 || merged < 0)
+        return BadMerge(rank + i, merges[rank + i], "has parts or a result that are not tokens");
+      // A merge that makes a special token is left out: plain text never becomes one.
+      if (!vocabulary_.IsSpecial(merged))
+        tokenizer_.pairs_.Add(ids[2 * i], ids[2 * i + 1],
+                              {static_cast<uint32_t>(rank + i), merged});
+    }
+    return {};
+  }
+
+ private:
+  int32_t Merged(std::string_view left, std::string_view right) {
+    both_.assign(left).append(right);
+    const int32_t next = last_ + 1;
+    last_ = unique_ && vocabulary_.Contains(next) && both_ == vocabulary_.Text(next)
+                ? next
+                : ids_.Find(both_);
+    return last_;
+  }
+
+  ByteBpeTokenizer& tokenizer_;
+  const Vocabulary& vocabulary_;
+  PieceTable ids_;
+  bool unique_ = true;
+  int32_t last_ = -1;  // id that the merge before made
+  std::string both_;
+};
+
+Status ByteBpeTokenizer::ReadMerges() {
+  MergeReader reader(*this);
+  const size_t merges = vocabulary().spec().merges.size();
+  constexpr size_t kStretch = PieceTable::kManyTexts / 2;
+  for (size_t rank = 0; rank < merges; rank += kStretch)
+    TENON_RETURN_IF_ERROR(reader.Read(rank, std::min(kStretch, merges - rank)));
   return {};
 }
 

@@ -31,6 +31,8 @@ class ByteBpeTokenizer : public VocabTokenizer {
   bool AddsSpace() const override { return false; }
 
  private:
+  class MergeReader;
+
   ByteBpeTokenizer(Vocabulary vocabulary, SplitFamily family);
   Status ReadMerges();
   void EncodeWord(std::string_view word, PairMerger& merger, std::vector<int32_t>& ids) const;

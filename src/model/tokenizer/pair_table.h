@@ -27,6 +27,11 @@ class PairTable {
       slot = {Key(left, right), result};
   }
 
+  // Fetches what Add will touch. Ids may be negative here.
+  void Prefetch(int32_t left, int32_t right) const {
+    __builtin_prefetch(&slots_[First(Key(left, right))], 1);
+  }
+
   std::optional<MergeResult> Find(int32_t left, int32_t right) const {
     const Slot& slot = slots_[Place(Key(left, right))];
     if (slot.key == kEmpty)
@@ -45,10 +50,13 @@ class PairTable {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
 
-  // The slot that holds the key, or the empty one where it would go. Multiplicative hashing; the
-  // factor is 2^64 divided by the golden ratio.
+  // Where the search for a key begins. Multiplicative hashing; the factor is 2^64 divided by the
+  // golden ratio.
+  size_t First(uint64_t key) const { return (key ^ key >> 29) * 0x9E3779B97F4A7C15u >> shift_; }
+
+  // The slot that holds the key, or the empty one where it would go.
   size_t Place(uint64_t key) const {
-    uint64_t at = (key ^ key >> 29) * 0x9E3779B97F4A7C15u >> shift_;
+    size_t at = First(key);
     while (slots_[at].key != kEmpty && slots_[at].key != key)
       at = (at + 1) & (slots_.size() - 1);
     return at;

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +32,24 @@ class PieceTable {
     slot = {static_cast<uint32_t>(hash >> 32), id};
     longest_ = std::max(longest_, text.size());
     return true;
+  }
+
+  // Find for many texts: what they touch is fetched for all of them before any is compared, so that
+  // cache misses overlap. REQUIRES: as many ids as texts, at most kManyTexts.
+  static constexpr size_t kManyTexts = 64;
+  void FindMany(std::span<const std::string_view> texts, std::span<int32_t> ids) const {
+    std::array<uint64_t, kManyTexts> hashes;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      hashes[i] = Hash(texts[i]);
+      __builtin_prefetch(&slots_[First(hashes[i])]);
+    }
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const int32_t id = slots_[First(hashes[i])].id;
+      if (id >= 0)
+        __builtin_prefetch(&texts_[static_cast<size_t>(id)]);
+    }
+    for (size_t i = 0; i < texts.size(); ++i)
+      ids[i] = texts[i].size() > longest_ ? -1 : slots_[Place(texts[i], hashes[i])].id;
   }
 
   // -1: no such text.
@@ -62,10 +82,13 @@ class PieceTable {
     }
   }
 
+  // Where the search for a hash begins.
+  size_t First(uint64_t hash) const { return hash >> 20 & (slots_.size() - 1); }
+
   // The slot that holds the text, or the empty one where it would go.
   size_t Place(std::string_view text, uint64_t hash) const {
     const auto tag = static_cast<uint32_t>(hash >> 32);
-    size_t at = hash >> 20 & (slots_.size() - 1);
+    size_t at = First(hash);
     while (slots_[at].id >= 0 &&
            (slots_[at].tag != tag || texts_[static_cast<size_t>(slots_[at].id)] != text))
       at = (at + 1) & (slots_.size() - 1);
