@@ -31,8 +31,8 @@ class StepTimeModel {
   // The promise is less than 3 times the idle latency between tokens at the 99th percentile. Twice
   // leaves room for noise and for a context that grows faster than the mean follows, and gives each
   // of the two kinds of work half of the machine: a prefill beside others takes about twice as long
-  // as alone, and so does a token of theirs. One decode alone is so quick that few tokens fit beside
-  // it: any larger minimum than one would break the promise there.
+  // as alone, and so does a token of theirs. One decode alone is so quick that few tokens fit
+  // beside it: any larger minimum than one would break the promise there.
   static constexpr double kStretch = 2.0;
   static constexpr int64_t kMinChunk = 1;
   static constexpr int64_t kFirstChunk = 16;
