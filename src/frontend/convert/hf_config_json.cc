@@ -152,7 +152,8 @@ Status ConfigMaker::Rope() {
   if (family_.rotary_share == 0.0F)
     return {};
   const RopeConfig& rope = config_.rope;
-  json_["rope_theta"] = Decimal(rope.base);
+  // GPT-NeoX's own key: transformers does not look for the other one there.
+  json_[family_.name == "gptneox" ? "rotary_emb_base" : "rope_theta"] = Decimal(rope.base);
   TENON_ASSIGN_OR_RETURN(json_["rope_scaling"], Scaling(source_));
   if (config_.sliding_rope_base > 0.0F)
     json_["rope_local_base_freq"] = Decimal(config_.sliding_rope_base);
