@@ -69,6 +69,12 @@ LoadOptions FitContext(LoadOptions options, const Model& model, const RunFlags& 
   return options;
 }
 
+// Working memory for steps of this one request: memory that is reserved is also cleared.
+void FitSteps(LoadOptions& options, int64_t prompt_tokens) {
+  options.batch_tokens = std::min(options.batch_tokens, std::max<int64_t>(prompt_tokens, 1));
+  options.batch_outputs = 1;
+}
+
 nlohmann::ordered_json ToJson(const GenerationResult& result) {
   nlohmann::ordered_json json;
   json["text"] = result.text;
@@ -110,8 +116,10 @@ Status Run(const RunFlags& flags) {
   TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
   AddGuessRows(config, options);
   options.sequences = 1;
-  TENON_RETURN_IF_ERROR(
-      model->Load(FitContext(options, *model, flags, static_cast<int64_t>(request.prompt.size()))));
+  const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  if (config.modules.empty())
+    FitSteps(options, prompt_tokens);
+  TENON_RETURN_IF_ERROR(model->Load(FitContext(options, *model, flags, prompt_tokens)));
   TENON_ASSIGN_OR_RETURN(const auto modules, MakeModules(*model, config));
   if (modules != nullptr)
     request.steps = &modules->steps();
