@@ -68,8 +68,8 @@ class ModelRunner {
   MemoryNeeds Needs(int threads) const;
 
   // Fails with kResourceExhausted, giving needed and available bytes, when `available_bytes` (0:
-  // unknown) is too little. With `weight_cache` (null: none) packed weights are taken from there, or
-  // left there; it does not outlive the runner.
+  // unknown) is too little. With `weight_cache` (null: none) packed weights are taken from there,
+  // or left there; it does not outlive the runner.
   Status Load(ThreadPool& pool, int64_t available_bytes, WeightCache* weight_cache = nullptr);
 
   // Steps from now on use these threads. REQUIRES: loaded, with a pool of as many threads.

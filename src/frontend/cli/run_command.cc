@@ -92,6 +92,12 @@ Status CheckMemory(Model& model, const LoadOptions& options, const RunFlags& fla
       "--max-memory");
 }
 
+// Working memory for steps of this one request: memory that is reserved is also cleared.
+void FitSteps(LoadOptions& options, int64_t prompt_tokens) {
+  options.batch_tokens = std::min(options.batch_tokens, std::max<int64_t>(prompt_tokens, 1));
+  options.batch_outputs = 1;
+}
+
 nlohmann::ordered_json ToJson(const GenerationResult& result) {
   nlohmann::ordered_json json;
   json["text"] = result.text;
@@ -134,7 +140,10 @@ Status Run(const RunFlags& flags) {
   TENON_RETURN_IF_ERROR(AddKvType(config, options));
   AddGuessRows(config, options);
   options.sequences = 1;
-  options = FitContext(options, *model, flags, static_cast<int64_t>(request.prompt.size()));
+  const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  if (config.modules.empty())
+    FitSteps(options, prompt_tokens);
+  options = FitContext(options, *model, flags, prompt_tokens);
   TENON_RETURN_IF_ERROR(CheckMemory(*model, options, flags));
   TENON_RETURN_IF_ERROR(model->Load(options));
   TENON_ASSIGN_OR_RETURN(const auto modules, MakeModules(*model, config));
