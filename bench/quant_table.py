@@ -3,7 +3,7 @@
 file. Rows of llama.cpp are made by its own quantizer and run by Tenon, so that kernels do not differ.
 
   bench/quant_table.py --tenon build/bin/tenon --source F16.gguf --calibration OTHER.txt --text TEST.txt \\
-      --work FOLDER --out table.md [--rows w4 w8a8 w4a8 outliers] [--chunks 12] [--speed] [--llama-cpp]
+      --work FOLDER --out table.md [--rows w4 w8a8 w4a8 outliers] [--chunks 12] [--speed] [--emulate] [--llama-cpp]
 
 Files in the work folder are used again; delete them to make them anew. Needs the Python package gguf, and
 llama_cpp for --llama-cpp.
@@ -29,6 +29,7 @@ W4 = {
 W8A8 = {
     "RTN": (["--method", "rtn", "--a-bits", "8"], False),
     "SmoothQuant 0.5": (["--method", "smoothquant", "--alpha", "0.5", "--a-bits", "8"], True),
+    "SmoothQuant 0.65": (["--method", "smoothquant", "--alpha", "0.65", "--a-bits", "8"], True),
     "SmoothQuant 0.8": (["--method", "smoothquant", "--alpha", "0.8", "--a-bits", "8"], True),
     "HAQ": (["--method", "haq", "--a-bits", "8"], True),
 }
@@ -45,7 +46,8 @@ def run(command):
 
 def measure(args, model, base, a8):
     command = [args.tenon, "perplexity", model, "-f", args.text, "--chunks", args.chunks, "--kl-base", base, "--json"]
-    result = json.loads(run(command + (["--a8-per-token"] if a8 else [])))
+    # Files for 8-bit activations say so themselves; --emulate computes in float what their kernels should give.
+    result = json.loads(run(command + (["--a8-per-token"] if a8 and args.emulate else [])))
     if args.speed:
         bench = json.loads(run([args.tenon, "bench", model, "--json", "-p", "512", "-n", "128", "-r", "3"]))
         result["tok_s"] = {row["test"]: row["tok_s"]["median"] for row in bench["results"]}
@@ -102,6 +104,7 @@ def main():
     parser.add_argument("--chunks", default="12")
     parser.add_argument("--tokens", default="32768")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--emulate", action="store_true")
     parser.add_argument("--llama-cpp", action="store_true")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)

@@ -25,13 +25,14 @@ class Slicer {
  public:
   Slicer(const Graph& source, const GraphRange& range) : source_(source), range_(range) {}
 
-  Result<GraphSlice> Run(int64_t input_rows) {
+  Result<GraphSlice> Run(int64_t input_rows, SliceOutputs outputs) {
     AddInputs();
     if (range_.input.valid())
       TENON_RETURN_IF_ERROR(AddSliceInput(input_rows));
-    for (size_t i = range_.first; i < range_.end; ++i)
+    const size_t end = outputs == SliceOutputs::kObservedOnly ? LastMultiplication() : range_.end;
+    for (size_t i = range_.first; i < end; ++i)
       TENON_RETURN_IF_ERROR(CopyOp(source_.ops()[i]));
-    MarkOutputs();
+    MarkOutputs(outputs);
     return std::move(slice_);
   }
 
@@ -84,20 +85,43 @@ class Slicer {
     return {};
   }
 
-  void MarkOutputs() {
+  static bool Multiplies(const Op& op) {
+    return std::holds_alternative<LinearAttrs>(op.attrs) ||
+           std::holds_alternative<ExpertsAttrs>(op.attrs);
+  }
+
+  // Position of the last op with weights to calibrate; what it reads is made before it.
+  size_t LastMultiplication() const {
+    size_t last = range_.end;
+    for (size_t i = range_.first; i < range_.end; ++i)
+      last = Multiplies(source_.ops()[i]) ? i : last;
+    return last;
+  }
+
+  void MarkOutputs(SliceOutputs outputs) {
+    if (outputs == SliceOutputs::kRangeFirst)
+      MarkRangeOutput();
+    for (size_t i = range_.first; i < range_.end; ++i) {
+      const Op& op = source_.ops()[i];
+      if (Multiplies(op))
+        Observe(op.inputs[0]);
+      if (std::holds_alternative<ExpertsAttrs>(op.attrs))
+        Observe(op.inputs[1]);  // the routes
+    }
+  }
+
+  void MarkRangeOutput() {
     if (range_.output.valid())
       slice_.graph.MarkOutput(map_[range_.output.index()]);
     else
       slice_.graph.MarkOutput(map_[source_.outputs().front().index()]);
-    for (size_t i = range_.first; i < range_.end; ++i) {
-      const Op& op = source_.ops()[i];
-      const bool is_linear = std::holds_alternative<LinearAttrs>(op.attrs);
-      if (!is_linear || std::find(slice_.observed.begin(), slice_.observed.end(), op.inputs[0]) !=
-                            slice_.observed.end())
-        continue;
-      slice_.observed.push_back(op.inputs[0]);
-      slice_.graph.MarkOutput(map_[op.inputs[0].index()]);
-    }
+  }
+
+  void Observe(ValueId value) {
+    if (std::find(slice_.observed.begin(), slice_.observed.end(), value) != slice_.observed.end())
+      return;
+    slice_.observed.push_back(value);
+    slice_.graph.MarkOutput(map_[value.index()]);
   }
 
   const Graph& source_;
@@ -127,8 +151,9 @@ std::vector<GraphRange> NarrowRanges(const Graph& graph) {
   return ranges;
 }
 
-Result<GraphSlice> SliceGraph(const Graph& graph, const GraphRange& range, int64_t input_rows) {
-  return Slicer(graph, range).Run(input_rows);
+Result<GraphSlice> SliceGraph(const Graph& graph, const GraphRange& range, int64_t input_rows,
+                              SliceOutputs outputs) {
+  return Slicer(graph, range).Run(input_rows, outputs);
 }
 
 }  // namespace tenon

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,15 +31,21 @@ struct GraphRange {
 // The shortest ranges between cuts, in order; together all ops.
 std::vector<GraphRange> NarrowRanges(const Graph& graph);
 
+enum class SliceOutputs : uint8_t {
+  kRangeFirst,    // the range's output, then the observed values
+  kObservedOnly,  // these alone: the range's last linear or experts op is not in the slice
+};
+
 struct GraphSlice {
-  Graph graph;                    // its first output is the range's
-  std::vector<ValueId> observed;  // in the original graph, for outputs 1.. of the slice
+  Graph graph;
+  std::vector<ValueId> observed;  // in the original graph, for the last outputs of the slice
 };
 
 // The range as a graph of its own. Its outputs are the range's output (the graph's outputs for the
-// last range) and then the input of each linear op, each value once, so that a caller can look at
-// them. The layers of attention ops are numbered from 0. `input_rows` is the length of the table
-// kSliceInput.
-Result<GraphSlice> SliceGraph(const Graph& graph, const GraphRange& range, int64_t input_rows);
+// last range) and then the input of each linear op, input and routes of experts, each value once,
+// so that a caller can look at them. The layers of attention ops are numbered from 0. `input_rows`
+// is the length of the table kSliceInput.
+Result<GraphSlice> SliceGraph(const Graph& graph, const GraphRange& range, int64_t input_rows,
+                              SliceOutputs outputs = SliceOutputs::kRangeFirst);
 
 }  // namespace tenon

@@ -56,10 +56,9 @@ void RoundToNearest(const Matrix& weights, std::span<const float> importance, Qu
   engine.ForRanges(weights.rows(), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const std::span<const float> values = weights.RowSpan(row);
-      for (int64_t column = 0; column < weights.columns(); ++column) {
-        if (column % out.group() == 0)
-          out.BeginGroup(row, column, values, importance);
-        out.Round(row, column, values[static_cast<size_t>(column)]);
+      for (int64_t column = 0; column < weights.columns(); column += out.group()) {
+        out.BeginGroup(row, column, values, importance);
+        out.RoundGroup(row, column, values.data() + column);
       }
     }
   });

@@ -46,12 +46,14 @@ GroupScale FindGroupScale(const GridSpec& grid, std::span<const float> values,
 // The level nearest to `value`, halves away from zero; 0 for NaN. `inverse` is 1 / scale, or 0 for
 // scale 0.
 inline int NearestLevel(const GridSpec& grid, float value, const GroupScale& scale, float inverse) {
-  const float level = (value - scale.offset) * inverse;
-  if (level >= static_cast<float>(grid.high))
-    return grid.high;
-  if (level <= static_cast<float>(grid.low))
-    return grid.low;
-  return level == level ? static_cast<int>(level + (level < 0.0F ? -0.5F : 0.5F)) : 0;
+  // Without branches, so that loops over a group become vectors.
+  const auto low = static_cast<float>(grid.low);
+  const auto high = static_cast<float>(grid.high);
+  float level = (value - scale.offset) * inverse;
+  level = level == level ? level : 0.0F;
+  level = level < high ? level : high;
+  level = level > low ? level : low;
+  return static_cast<int>(level + (level < 0.0F ? -0.5F : 0.5F));
 }
 
 }  // namespace tenon

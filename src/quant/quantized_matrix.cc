@@ -121,6 +121,25 @@ GroupScale QuantizedMatrix::FitSubLevels(const SuperScale& super, const GroupSca
           grid_.affine ? -(min_factor * static_cast<float>(levels.min)) : 0.0F};
 }
 
+void QuantizedMatrix::RoundGroup(int64_t row, int64_t column, const float* values) {
+  const auto group = static_cast<size_t>(row * groups_ + column / group_);
+  const GridSpec grid = grid_;
+  const GroupScale scale = scales_[group];
+  const float inverse = inverses_[group];
+  int8_t* levels = levels_.data() + row * columns_ + column;
+  for (int64_t i = 0; i < group_; ++i)
+    levels[i] = static_cast<int8_t>(NearestLevel(grid, values[i], scale, inverse));
+}
+
+void QuantizedMatrix::DecodeRow(int64_t row, float* out) const {
+  for (int64_t group = 0; group < groups_; ++group) {
+    const GroupScale scale = scales_[static_cast<size_t>(row * groups_ + group)];
+    const int8_t* levels = levels_.data() + row * columns_ + group * group_;
+    for (int64_t i = 0; i < group_; ++i)
+      out[group * group_ + i] = scale.scale * static_cast<float>(levels[i]) + scale.offset;
+  }
+}
+
 void QuantizedMatrix::SetScale(int64_t row, int64_t column, const GroupScale& scale) {
   TENON_CHECK(grid_.super_block == 0);
   const auto index = static_cast<size_t>(row * groups_ + column / group_);

@@ -42,6 +42,11 @@ class QuantizedMatrix {
     return scale.scale * static_cast<float>(level) + scale.offset;
   }
 
+  // Round for all values of the group that begins at `column`. REQUIRES: the group begun.
+  void RoundGroup(int64_t row, int64_t column, const float* values);
+  // What the row's levels stand for. REQUIRES: all rounded.
+  void DecodeRow(int64_t row, float* out) const;
+
   int LevelAt(int64_t row, int64_t column) const {
     return levels_[static_cast<size_t>(row * columns_ + column)];
   }

@@ -42,10 +42,8 @@ Matrix Rounded(const Matrix& weights, const GridSpec& grid, std::span<const floa
   QuantizedMatrix levels(grid, weights.rows(), weights.columns());
   RoundToNearest(weights, importance, levels, engine);
   Matrix result(weights.rows(), weights.columns());
-  for (int64_t i = 0; i < result.rows(); ++i) {
-    for (int64_t j = 0; j < result.columns(); ++j)
-      result.At(i, j) = levels.ValueAt(i, j);
-  }
+  for (int64_t i = 0; i < result.rows(); ++i)
+    levels.DecodeRow(i, result.Row(i));
   return result;
 }
 

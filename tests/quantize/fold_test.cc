@@ -12,6 +12,8 @@
 #include "hal/kernel_registry.h"
 #include "model/arch/architecture.h"
 #include "model/gguf/gguf_model.h"
+#include "tiny_directory.h"
+#include "tiny_file.h"
 
 namespace tenon {
 namespace {
@@ -82,7 +84,12 @@ int FoldEverything(const Graph& graph, LayeredWeights& weights) {
         DivideRows(*group.fold, scales, matrix);
         weights.Replace(group.fold->matrix, std::move(matrix));
       }
-      for (const std::string& name : group.weights) {
+      std::vector<std::string> readers = group.weights;
+      if (group.experts) {
+        readers.push_back(group.experts->gate);
+        readers.push_back(group.experts->up);
+      }
+      for (const std::string& name : readers) {
         Matrix matrix = *LoadMatrix(weights, name);
         for (int64_t i = 0; i < matrix.rows(); ++i) {
           for (int64_t j = 0; j < matrix.columns(); ++j)
@@ -107,7 +114,8 @@ TEST_P(EveryFamily, FoldedFactorsLeaveTheLogitsAlone) {
   const std::vector<float> expected = RunTokens(*plain->runner, tiny.tokens, tiny.tokens.size());
   LayeredWeights folded(original);
   const int folds = FoldEverything(*BuildGraph(source), folded);
-  EXPECT_EQ(folds, 4 * tiny.Int("layers"));  // q k v, output, gate and up, down
+  // q k v, output, gate and up, down; experts fold their down projections by themselves.
+  EXPECT_EQ(folds, (tiny.Has("experts") ? 3 : 4) * tiny.Int("layers"));
   auto smoothed = LoadTiny(source, folded, OptimizeLevel::kO0);
   ASSERT_TRUE(smoothed.ok());
   const std::vector<float> found = RunTokens(*smoothed->runner, tiny.tokens, tiny.tokens.size());
@@ -137,7 +145,8 @@ TEST_P(EveryFamily, PiecesOneAfterTheOtherAreTheModel) {
   sequences.ends = {length, length + 5, 2 * length};
   Matrix states;
   for (const GraphRange& range : ranges) {
-    auto runner = SegmentRunner::Create(graph, range, {weights, kernels, *whole->pool});
+    auto runner = SegmentRunner::Create(graph, range, {weights, kernels, *whole->pool},
+                                        SliceOutputs::kRangeFirst);
     ASSERT_TRUE(runner.ok()) << runner.error().ToString();
     ASSERT_TRUE((*runner)->Run(sequences, states, &states, {}).ok());
   }
@@ -150,8 +159,29 @@ TEST_P(EveryFamily, PiecesOneAfterTheOtherAreTheModel) {
     ASSERT_EQ(states.Row(length)[i], expected[static_cast<size_t>(i)]);
 }
 
+// Layer norms with biases, and a ReLU between the matrices of the feed-forward network.
+TEST(FoldPlan, FoldsThroughLayerNormsAndRelu) {
+  const TinyCase tiny = FindTinyCase("opt");
+  const testing::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "opt");
+  testing::WriteTinyDirectory(tiny, {}, folder / "opt");
+  const auto source = OpenModel(folder / "opt");
+  ASSERT_TRUE(source.ok()) << source.error().ToString();
+  const SourceWeights original(*source);
+  auto plain = LoadTiny(*source, original, OptimizeLevel::kO0);
+  ASSERT_TRUE(plain.ok()) << plain.error().ToString();
+  const std::vector<float> expected = RunTokens(*plain->runner, tiny.tokens, tiny.tokens.size());
+  LayeredWeights folded(original);
+  EXPECT_EQ(FoldEverything(*BuildGraph(*source), folded), 4 * tiny.Int("layers"));
+  auto smoothed = LoadTiny(*source, folded, OptimizeLevel::kO0);
+  ASSERT_TRUE(smoothed.ok());
+  const std::vector<float> found = RunTokens(*smoothed->runner, tiny.tokens, tiny.tokens.size());
+  for (size_t i = 0; i < found.size(); ++i)
+    ASSERT_NEAR(found[i], expected[i], 2e-4F) << i;
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
-                         ::testing::Values("llama", "llama_bias_tied", "mistral_window"),
+                         ::testing::Values("llama", "llama_bias_tied", "mistral_window", "mixtral"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

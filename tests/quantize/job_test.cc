@@ -30,8 +30,8 @@ struct QuantizeRun {
   TemporaryFolder folder;
   QuantizeRequest request;
 
-  explicit QuantizeRun(QuantizeMethod method) {
-    WriteTinyFile(FindTinyCase("llama"), folder / "in.gguf");
+  explicit QuantizeRun(QuantizeMethod method, std::string_view tiny = "llama") {
+    WriteTinyFile(FindTinyCase(tiny), folder / "in.gguf");
     std::ofstream(folder / "calibration.txt") << LetterText(4000);
     request.input = folder / "in.gguf";
     request.output = folder / "out.gguf";
@@ -132,8 +132,9 @@ TEST(QuantizeModel, RefusesBadRequests) {
   QuantizeRun run(QuantizeMethod::kHaq);
   run.request.output = run.request.input;
   EXPECT_EQ(run.Go().error().code, ErrorCode::kInvalidArgument);
-  run.request.output = run.folder / "directory";
-  EXPECT_EQ(run.Go().error().code, ErrorCode::kUnsupported);
+  std::ofstream(run.folder / "file.bin") << "x";
+  run.request.output = run.folder / "file.bin";
+  EXPECT_EQ(run.Go().error().code, ErrorCode::kInvalidArgument);
   run.request.output = run.folder / "missing/out.gguf";
   EXPECT_EQ(run.Go().error().code, ErrorCode::kNotFound);
   run.request.output = run.folder / "out.gguf";

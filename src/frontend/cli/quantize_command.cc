@@ -26,6 +26,7 @@ struct QuantizeFlags {
   bool layer_wise = false;
   std::string learning_rates = "1e-3:1e-5";
   std::string max_memory;
+  std::string shard_size;
   bool resume = false;
   std::string validate;
   GateOptions gate;
@@ -58,6 +59,10 @@ Status Resolve(QuantizeFlags& flags) {
   if (!flags.max_memory.empty()) {
     TENON_ASSIGN_OR_RETURN(request.options.max_memory, ParseSize(flags.max_memory, "--max-memory"));
   }
+  if (!flags.shard_size.empty()) {
+    TENON_ASSIGN_OR_RETURN(const int64_t bytes, ParseSize(flags.shard_size, "--shard-size"));
+    request.options.shard_bytes = static_cast<uint64_t>(bytes);
+  }
   flags.gate.text = flags.validate;
   flags.gate.threads = request.options.threads;
   return {};
@@ -70,7 +75,8 @@ nlohmann::ordered_json ToJson(const LinearReport& linear) {
           {"columns", linear.columns},
           {"relative_error", linear.relative_error},
           {"exponent", linear.exponent},
-          {"damping", linear.damping}};
+          {"damping", linear.damping},
+          {"note", linear.note}};
 }
 
 nlohmann::ordered_json ToJson(const PerplexityResult& result) {
@@ -93,6 +99,7 @@ nlohmann::ordered_json ToJson(const QuantizeFlags& flags, const QuantizeReport& 
   json["type"] = report.type;
   json["activation_bits"] = flags.request.options.activation_bits;
   json["input_bytes"] = report.input_bytes;
+  json["output"] = report.output.string();
   json["output_bytes"] = report.output_bytes;
   json["seconds"] = report.seconds;
   json["calibration"] = {{"texts", report.calibration_texts},
@@ -142,13 +149,13 @@ Result<QuantizeReport> RunWithBar(const QuantizeRequest& request) {
   return QuantizeModel(request, hooks);
 }
 
-Result<PerplexityResult> ValidateWithBar(const QuantizeFlags& flags) {
+Result<PerplexityResult> ValidateWithBar(const QuantizeFlags& flags,
+                                         const std::filesystem::path& output) {
   ProgressBar bar(StepsTarget());
-  return CompareModels(flags.request.input, flags.request.output, flags.gate,
-                       [&bar](int64_t done, int64_t all, double /*ppl*/) {
-                         bar.Update("validating", static_cast<uint64_t>(done),
-                                    static_cast<uint64_t>(all));
-                       });
+  return CompareModels(
+      flags.request.input, output, flags.gate, [&bar](int64_t done, int64_t all, double /*ppl*/) {
+        bar.Update("validating", static_cast<uint64_t>(done), static_cast<uint64_t>(all));
+      });
 }
 
 Status Quantize(QuantizeFlags& flags) {
@@ -156,7 +163,7 @@ Status Quantize(QuantizeFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const QuantizeReport report, RunWithBar(flags.request));
   std::optional<PerplexityResult> quality;
   if (!flags.validate.empty()) {
-    TENON_ASSIGN_OR_RETURN(quality, ValidateWithBar(flags));
+    TENON_ASSIGN_OR_RETURN(quality, ValidateWithBar(flags, report.output));
   }
   if (flags.json)
     fmt::print("{}\n", ToJson(flags, report, quality)
@@ -196,6 +203,8 @@ void AddRunFlags(CLI::App& app, QuantizeFlags& flags) {
                  "Calibration tokens at most (default: 32768)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
   app.add_option("--max-memory", flags.max_memory, "Fail when more would be needed");
+  app.add_option("--shard-size", flags.shard_size,
+                 "Bytes of tensors in one file of the output (default: all in one)");
   app.add_flag("--resume", flags.resume, "Go on with an interrupted run");
   app.add_option("-t,--threads", options.threads, "Compute threads")->check(CLI::Range(0, 1024));
   app.add_option("--validate", flags.validate, "Compare with the input on this text");
@@ -212,7 +221,8 @@ void AddRunFlags(CLI::App& app, QuantizeFlags& flags) {
 CommandBody DefineQuantize(CLI::App& app) {
   auto flags = std::make_shared<QuantizeFlags>();
   app.add_option("IN", flags->input, "Model file, directory or name")->required();
-  app.add_option("OUT", flags->output, "The .gguf file to write")->required();
+  app.add_option("OUT", flags->output, "The .gguf file, or directory of safetensors, to write")
+      ->required();
   AddMethodFlags(app, *flags);
   AddRunFlags(app, *flags);
   return [flags] { return Quantize(*flags); };

@@ -59,20 +59,26 @@ Status SetRope(const ModelConfig& c, const std::string& arch, GgufMetadataBuilde
 }
 
 Status SetSizes(const ModelConfig& c, GgufMetadataBuilder& metadata) {
-  const std::string& arch = c.architecture;
   // The others need keys or joined matrices that are not written here.
-  constexpr std::string_view kKnown[] = {"llama", "qwen2", "qwen3"};
-  if (std::find(std::begin(kKnown), std::end(kKnown), arch) == std::end(kKnown))
+  constexpr std::string_view kKnown[] = {"llama", "qwen2", "qwen3", "mixtral"};
+  if (std::find(std::begin(kKnown), std::end(kKnown), c.architecture) == std::end(kKnown))
     return Unsupported(
-        fmt::format("GGUF of the architecture '{}' from another format; llama, qwen2 "
+        fmt::format("GGUF of the architecture '{}' from another format; llama, mixtral, qwen2 "
                     "and qwen3 are supported",
-                    arch));
+                    c.architecture));
+  // GGUF calls a llama with experts a llama.
+  const std::string arch = c.experts.count > 0 ? "llama" : c.architecture;
+  if (c.experts.count > 0) {
+    SetSize(metadata, arch + ".expert_count", c.experts.count);
+    SetSize(metadata, arch + ".expert_used_count", c.experts.used);
+  }
   metadata.SetString("general.architecture", arch);
   metadata.SetString("general.name", c.name);
   SetSize(metadata, arch + ".block_count", c.layer_count);
   SetSize(metadata, arch + ".context_length", c.context_length);
   SetSize(metadata, arch + ".embedding_length", c.hidden_size);
-  SetSize(metadata, arch + ".feed_forward_length", c.ffn_size);
+  SetSize(metadata, arch + ".feed_forward_length",
+          c.experts.count > 0 ? c.experts.ffn_size : c.ffn_size);
   SetSize(metadata, arch + ".attention.head_count", c.head_count);
   SetSize(metadata, arch + ".attention.head_count_kv", c.kv_head_count);
   SetSize(metadata, arch + ".attention.key_length", c.head_dim);
@@ -172,7 +178,8 @@ Result<GgufMetadataBuilder> Metadata(const ModelSource& source, const std::strin
 bool IsInterleaved(const ModelSource& source, const std::string& name) {
   const bool rotated =
       name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
-  return rotated && source.config.architecture == "llama" && !source.config.rope.interleaved &&
+  const std::string& arch = source.config.architecture;
+  return rotated && (arch == "llama" || arch == "mixtral") && !source.config.rope.interleaved &&
          !source.format.starts_with("gguf");
 }
 
@@ -186,79 +193,137 @@ void Interleave(size_t head_rows, size_t row_bytes, std::vector<std::byte>& rows
   }
 }
 
+uint64_t BytesOf(const TensorInfo& tensor, const TensorForm& form) {
+  return static_cast<uint64_t>(DTypeRowBytes(form.dtype, SupplyColumns(tensor)) *
+                               SupplyRows(tensor));
+}
+
+// One past the last tensor of each file.
+std::vector<size_t> ShardEnds(const ModelSource& source, const TensorSupply& supply,
+                              uint64_t shard_bytes) {
+  std::vector<size_t> ends;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < source.tensors.size(); ++i) {
+    const TensorInfo& tensor = source.tensors[i];
+    const uint64_t size = BytesOf(tensor, supply.FormOf(tensor));
+    if (shard_bytes > 0 && bytes > 0 && size > shard_bytes - std::min(bytes, shard_bytes)) {
+      ends.push_back(i);
+      bytes = 0;
+    }
+    bytes += size;
+  }
+  ends.push_back(source.tensors.size());
+  return ends;
+}
+
+template <class Integer>
+void SetInteger(GgufMetadataBuilder& metadata, std::string_view key, GgufType type,
+                Integer number) {
+  GgufValue value;
+  value.type = type;
+  value.bytes = std::as_bytes(std::span(&number, 1));
+  metadata.SetCopy({key, value});
+}
+
+struct Shard {
+  size_t index = 0;
+  size_t count = 1;
+  size_t first = 0;  // tensors
+  size_t end = 0;
+};
+
+std::filesystem::path ShardPath(const std::filesystem::path& path, const Shard& shard) {
+  if (shard.count == 1)
+    return path;
+  return path.parent_path() /
+         fmt::format("{}-{:05}-of-{:05}.gguf", path.stem().string(), shard.index + 1, shard.count);
+}
+
+// All of the metadata is in the first file.
+GgufMetadataBuilder ShardMetadata(const GgufMetadataBuilder& whole, const Shard& shard,
+                                  size_t tensors) {
+  GgufMetadataBuilder metadata = shard.index == 0 ? whole : GgufMetadataBuilder();
+  if (shard.count == 1)
+    return metadata;
+  // The types that llama.cpp insists on.
+  SetInteger(metadata, "split.no", GgufType::kUint16, static_cast<uint16_t>(shard.index));
+  SetInteger(metadata, "split.count", GgufType::kUint16, static_cast<uint16_t>(shard.count));
+  SetInteger(metadata, "split.tensors.count", GgufType::kInt32, static_cast<int32_t>(tensors));
+  return metadata;
+}
+
 // Tensors are read and written in pieces of about this size.
 constexpr uint64_t kPieceBytes = 1 << 20;
 
-Status WriteTensor(const ModelSource& source, const TensorInfo& tensor, GgufWriter& writer) {
+Status WriteTensor(const ModelSource& source, const TensorInfo& tensor, TensorSupply& supply,
+                   GgufWriter& writer) {
   const bool interleaved = IsInterleaved(source, tensor.name);
-  const int64_t columns = tensor.shape.size() > 1 ? tensor.columns() : 1;
-  const auto row_bytes = static_cast<uint64_t>(DTypeRowBytes(tensor.dtype, columns));
-  const auto head_rows = static_cast<uint64_t>(source.config.head_dim);
-  const uint64_t unit = interleaved ? row_bytes * head_rows : kPieceBytes;
-  const uint64_t step = std::max<uint64_t>(1, kPieceBytes / unit) * unit;
+  const TensorForm form = supply.FormOf(tensor);
+  const auto row_bytes = static_cast<uint64_t>(DTypeRowBytes(form.dtype, SupplyColumns(tensor)));
+  const auto rows = static_cast<uint64_t>(SupplyRows(tensor));
+  const auto unit = interleaved ? static_cast<uint64_t>(source.config.head_dim) : uint64_t{1};
+  const uint64_t step = std::max<uint64_t>(1, kPieceBytes / (unit * row_bytes)) * unit;
   std::vector<std::byte> piece;
-  for (uint64_t at = 0; at < tensor.bytes; at += piece.size()) {
-    piece.resize(std::min(step, tensor.bytes - at));
-    TENON_RETURN_IF_ERROR(source.ReadAt(tensor, at, piece));
+  for (uint64_t row = 0; row < rows; row += step) {
+    piece.resize(std::min(step, rows - row) * row_bytes);
+    TENON_RETURN_IF_ERROR(supply.ReadRows(tensor, static_cast<int64_t>(row), piece));
     if (interleaved)
-      Interleave(head_rows, row_bytes, piece);
+      Interleave(unit, row_bytes, piece);
     TENON_RETURN_IF_ERROR(writer.WritePart(piece));
   }
-  source.Release(tensor, 0, tensor.bytes);
+  supply.Release(tensor);
   return {};
 }
 
-using Shard = std::vector<const TensorInfo*>;
-
-// In the order of the file, each shard as full as it may be.
-std::vector<Shard> Divide(const std::vector<TensorInfo>& tensors, uint64_t shard_bytes) {
-  std::vector<Shard> shards(1);
-  uint64_t bytes = 0;
-  for (const TensorInfo& tensor : tensors) {
-    const bool full = bytes > 0 && shard_bytes > 0 && bytes + tensor.bytes > shard_bytes;
-    if (full) {
-      shards.emplace_back();
-      bytes = 0;
-    }
-    bytes += tensor.bytes;
-    shards.back().push_back(&tensor);
-  }
-  return shards;
-}
-
-Status WriteFile(const ModelSource& source, const Shard& shard, const GgufMetadataBuilder& metadata,
-                 const std::filesystem::path& path) {
+Status WriteShard(const ModelSource& source, TensorSupply& supply,
+                  const GgufMetadataBuilder& metadata, const Shard& shard,
+                  const std::filesystem::path& path) {
+  const std::span<const TensorInfo> tensors =
+      std::span(source.tensors).subspan(shard.first, shard.end - shard.first);
   std::vector<GgufTensorPlan> plans;
-  for (const TensorInfo* tensor : shard)
-    plans.push_back({tensor->name, tensor->dtype, tensor->shape});
-  TENON_ASSIGN_OR_RETURN(GgufWriter writer, GgufWriter::Create(path, metadata, std::move(plans)));
-  for (const TensorInfo* tensor : shard)
-    TENON_RETURN_IF_ERROR(WriteTensor(source, *tensor, writer));
+  for (const TensorInfo& tensor : tensors)
+    plans.push_back({tensor.name, supply.FormOf(tensor).dtype, tensor.shape});
+  TENON_ASSIGN_OR_RETURN(GgufWriter writer,
+                         GgufWriter::Create(ShardPath(path, shard), metadata, std::move(plans)));
+  for (const TensorInfo& tensor : tensors)
+    TENON_RETURN_IF_ERROR(WriteTensor(source, tensor, supply, writer));
   return writer.Close();
 }
 
 }  // namespace
 
+Result<std::filesystem::path> ExportGguf(const ModelSource& source, TensorSupply& supply,
+                                         const GgufExportOptions& options,
+                                         const std::filesystem::path& path) {
+  TENON_ASSIGN_OR_RETURN(GgufMetadataBuilder metadata, Metadata(source, options.pre_tokenizer));
+  if (options.edit)
+    options.edit(metadata);
+  const std::vector<size_t> ends = ShardEnds(source, supply, options.shard_bytes);
+  constexpr size_t kMostShards = 65535;  // that the 16 bits of split.count hold
+  if (ends.size() > kMostShards)
+    return InvalidArgument(fmt::format("{} files; at most {} expected", ends.size(), kMostShards),
+                           "--shard-size");
+  Shard shard{0, ends.size(), 0, 0};
+  for (; shard.index < ends.size(); ++shard.index) {
+    shard.end = ends[shard.index];
+    TENON_RETURN_IF_ERROR(WriteShard(
+        source, supply, ShardMetadata(metadata, shard, source.tensors.size()), shard, path));
+    shard.first = shard.end;
+  }
+  return ShardPath(path, {0, ends.size(), 0, 0});
+}
+
 Status ExportGguf(const ModelSource& source, const GgufExportOptions& options,
                   const std::filesystem::path& path) {
-  TENON_ASSIGN_OR_RETURN(GgufMetadataBuilder metadata, Metadata(source, options.pre_tokenizer));
-  const std::vector<Shard> shards = Divide(source.tensors, options.shard_bytes);
-  if (shards.size() == 1)
-    return WriteFile(source, shards.front(), metadata, path);
-  if (shards.size() > UINT16_MAX)
-    return InvalidArgument(fmt::format("{} shards, at most 65535 are possible", shards.size()),
-                           "--shard-size");
-  for (size_t i = 0; i < shards.size(); ++i) {
-    metadata.SetUint16("split.no", static_cast<uint16_t>(i));
-    metadata.SetUint16("split.count", static_cast<uint16_t>(shards.size()));
-    metadata.SetInt32("split.tensors.count", static_cast<int32_t>(source.tensors.size()));
-    std::filesystem::path name = path;
-    name.replace_extension();
-    name += fmt::format("-{:05}-of-{:05}.gguf", i + 1, shards.size());
-    TENON_RETURN_IF_ERROR(WriteFile(source, shards[i], metadata, name));
-    // The others have the keys of the split only.
-    metadata = GgufMetadataBuilder();
-  }
+  SourceSupply supply(source);
+  TENON_ASSIGN_OR_RETURN(const auto written, ExportGguf(source, supply, options, path));
+  static_cast<void>(written);
+  return {};
+}
+
+Status CheckGgufExport(const ModelSource& source, const GgufExportOptions& options) {
+  TENON_ASSIGN_OR_RETURN(const auto metadata, Metadata(source, options.pre_tokenizer));
+  static_cast<void>(metadata);
   return {};
 }
 

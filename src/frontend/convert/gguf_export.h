@@ -2,14 +2,17 @@
 //
 // Of a GGUF input the metadata is copied. Otherwise it is made from the hyperparameters and the
 // tokenizer, which has to be a byte-level BPE, the kind that GGUF calls "gpt2". Matrices keep their
-// types. Memory: a piece of a tensor. Threading: free functions.
+// types, or get those of a supply. Memory: a piece of a tensor. Threading: free functions.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
+#include "frontend/convert/tensor_supply.h"
+#include "model/gguf/gguf_writer.h"
 #include "model/model_source.h"
 
 namespace tenon {
@@ -18,13 +21,21 @@ struct GgufExportOptions {
   // GGUF's name for how text is split ("smollm", "llama-bpe", "qwen2", ...); empty: found out where
   // the steps of tokenizer.json tell.
   std::string pre_tokenizer;
-  uint64_t shard_bytes = 0;  // of tensors in a file; 0: one file
+  // Of tensors in a file; 0: one file. More files are called "NAME-00001-of-00003.gguf".
+  uint64_t shard_bytes = 0;
+  std::function<void(GgufMetadataBuilder&)> edit;  // changes the metadata; may be empty
 };
 
-// Each file appears when it is whole. In shards, "out.gguf" becomes "out-00001-of-0000n.gguf" and
-// so on, the first with all metadata, as llama.cpp splits files. A tensor that is larger than a
-// shard has one for itself.
+// The file, or the first of several, appears when it is whole. Returns its path.
+Result<std::filesystem::path> ExportGguf(const ModelSource& source, TensorSupply& supply,
+                                         const GgufExportOptions& options,
+                                         const std::filesystem::path& path);
+
+// The source's tensors as they are.
 Status ExportGguf(const ModelSource& source, const GgufExportOptions& options,
                   const std::filesystem::path& path);
+
+// What ExportGguf would fail with before it writes.
+Status CheckGgufExport(const ModelSource& source, const GgufExportOptions& options);
 
 }  // namespace tenon

@@ -18,6 +18,8 @@ class FoldPlanner {
       const Op& op = graph_.ops()[i];
       if (const auto* attrs = std::get_if<LinearAttrs>(&op.attrs))
         AddLinear(op, *attrs, groups);
+      if (const auto* attrs = std::get_if<ExpertsAttrs>(&op.attrs))
+        AddExperts(op, *attrs, groups);
     }
     for (InputGroup& group : groups)
       group.fold = FindFold(group);
@@ -25,15 +27,28 @@ class FoldPlanner {
   }
 
  private:
-  void AddLinear(const Op& op, const LinearAttrs& attrs, std::vector<InputGroup>& groups) {
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const InputGroup& known) { return known.input == op.inputs[0]; });
-    if (group == groups.end()) {
-      groups.push_back({op.inputs[0], {}, graph_.value(op.inputs[0]).shape.back().extent, {}});
-      group = groups.end() - 1;
-    }
+  InputGroup& GroupOf(ValueId input, std::vector<InputGroup>& groups) const {
+    const auto group = std::find_if(groups.begin(), groups.end(),
+                                    [&](const InputGroup& known) { return known.input == input; });
+    if (group != groups.end())
+      return *group;
+    InputGroup added;
+    added.input = input;
+    added.columns = graph_.value(input).shape.back().extent;
+    groups.push_back(std::move(added));
+    return groups.back();
+  }
+
+  void AddLinear(const Op& op, const LinearAttrs& attrs, std::vector<InputGroup>& groups) const {
+    InputGroup& group = GroupOf(op.inputs[0], groups);
     for (int64_t i = 0; i < attrs.weight_count; ++i)
-      group->weights.push_back(TensorOf(op, static_cast<size_t>(1 + i)));
+      group.weights.push_back(TensorOf(op, static_cast<size_t>(1 + i)));
+  }
+
+  void AddExperts(const Op& op, const ExpertsAttrs& attrs, std::vector<InputGroup>& groups) const {
+    GroupOf(op.inputs[0], groups).experts =
+        ExpertLayer{attrs.experts,   TensorOf(op, 2), TensorOf(op, 3),
+                    TensorOf(op, 4), op.inputs[1],    attrs.activation == Epilogue::kGeluMul};
   }
 
   const std::string& TensorOf(const Op& op, size_t index) const {
@@ -48,12 +63,14 @@ class FoldPlanner {
     return uses;
   }
 
-  // Read by linears of this range, as their input, and by nothing else.
+  // Read by linears and experts of this range, as their input, and by nothing else.
   bool IsReadByLinearsOnly(const InputGroup& group) const {
     size_t reads = 0;
     for (size_t i = range_.first; i < range_.end; ++i) {
       const Op& op = graph_.ops()[i];
-      reads += std::holds_alternative<LinearAttrs>(op.attrs) && op.inputs[0] == group.input ? 1 : 0;
+      const bool multiplies = std::holds_alternative<LinearAttrs>(op.attrs) ||
+                              std::holds_alternative<ExpertsAttrs>(op.attrs);
+      reads += multiplies && op.inputs[0] == group.input ? 1 : 0;
     }
     return CountUses(group.input) == reads;
   }
@@ -72,6 +89,10 @@ class FoldPlanner {
       return std::nullopt;
     if (const auto* norm = std::get_if<RmsNormAttrs>(&producer->attrs))
       return FoldIntoNorm(group, *producer, *norm);
+    if (std::holds_alternative<LayerNormAttrs>(producer->attrs))
+      return FoldIntoLayerNorm(group, *producer);
+    if (std::holds_alternative<ReluAttrs>(producer->attrs))
+      return FoldThroughRelu(group, *producer);
     if (std::holds_alternative<MulAttrs>(producer->attrs))
       return FoldThroughProduct(group, *producer);
     if (const auto* attention = std::get_if<AttentionAttrs>(&producer->attrs))
@@ -90,6 +111,21 @@ class FoldPlanner {
     if (attrs.add_residual || attrs.group != group.columns || CountUses(op.inputs[1]) != 1)
       return std::nullopt;
     return FoldTarget{FoldKind::kNorm, {TensorOf(op, 1)}, "", Identity(group.columns)};
+  }
+
+  std::optional<FoldTarget> FoldIntoLayerNorm(const InputGroup& group, const Op& op) const {
+    if (CountUses(op.inputs[1]) != 1 || CountUses(op.inputs[2]) != 1)
+      return std::nullopt;
+    return FoldTarget{
+        FoldKind::kNorm, {TensorOf(op, 1), TensorOf(op, 2)}, "", Identity(group.columns)};
+  }
+
+  // x = relu(a): x / s = relu(a / s), as factors are positive.
+  std::optional<FoldTarget> FoldThroughRelu(const InputGroup& group, const Op& relu) const {
+    const Op* linear = FoldableLinear(relu.inputs[0]);
+    if (linear == nullptr)
+      return std::nullopt;
+    return RowsOf(*linear, FoldKind::kRows, Identity(group.columns));
   }
 
   // A plain linear of one weight that only `value` shows, and whose weight only it uses.

@@ -30,10 +30,21 @@ struct FoldTarget {
   std::vector<int32_t> source;
 };
 
-// Linears that read one value.
+// The experts of a layer, which read the same value as their router.
+struct ExpertLayer {
+  int64_t experts = 0;
+  std::string gate;  // [experts * M, K]
+  std::string up;
+  std::string down;   // [experts * K, M]
+  ValueId route;      // [N, experts]
+  bool gelu = false;  // in place of SiLU
+};
+
+// Linears, and experts, that read one value.
 struct InputGroup {
   ValueId input;
-  std::vector<std::string> weights;
+  std::vector<std::string> weights;  // of linears
+  std::optional<ExpertLayer> experts;
   int64_t columns = 0;
   std::optional<FoldTarget> fold;  // none: the input's factors can go nowhere
 };

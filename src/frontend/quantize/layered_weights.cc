@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "graph/slice.h"
 #include "quant/dequantize.h"
@@ -18,6 +19,13 @@ Result<WeightView> LayeredWeights::Find(std::string_view name) const {
     return below_.Find(name);
   const Matrix& matrix = found->second;
   return WeightView{DType::kF32, matrix.rows(), matrix.columns(), std::as_bytes(matrix.values())};
+}
+
+Result<std::span<const std::byte>> LayeredWeights::BytesAt(std::string_view name, uint64_t offset,
+                                                           uint64_t count) const {
+  if (name == kSliceInput || replaced_.contains(name))
+    return WeightSource::BytesAt(name, offset, count);
+  return below_.BytesAt(name, offset, count);
 }
 
 Status LayeredWeights::ReadAt(std::string_view name, uint64_t offset,
@@ -44,11 +52,26 @@ void LayeredWeights::Release(std::string_view name, uint64_t offset, uint64_t co
 
 Result<Matrix> LoadMatrix(const WeightSource& source, std::string_view name) {
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
-  Matrix matrix(view.rows, view.columns);
+  return LoadRows(source, name, 0, view.rows);
+}
+
+Result<Matrix> LoadRows(const WeightSource& source, std::string_view name, int64_t first,
+                        int64_t count) {
+  TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
+  Matrix matrix(count, view.columns);
   const auto row_bytes = static_cast<size_t>(DTypeRowBytes(view.dtype, view.columns));
-  for (int64_t row = 0; row < view.rows; ++row) {
-    DequantizeRow(view.dtype, view.bytes.subspan(static_cast<size_t>(row) * row_bytes, row_bytes),
-                  {matrix.Row(row), static_cast<size_t>(view.columns)});
+  std::vector<std::byte> bytes;  // of a row that lies in no single piece of mapped memory
+  for (int64_t row = 0; row < count; ++row) {
+    const size_t offset = static_cast<size_t>(first + row) * row_bytes;
+    std::span<const std::byte> encoded;
+    if (view.bytes.empty()) {
+      bytes.resize(row_bytes);
+      TENON_RETURN_IF_ERROR(source.ReadAt(name, offset, bytes));
+      encoded = bytes;
+    } else {
+      encoded = view.bytes.subspan(offset, row_bytes);
+    }
+    DequantizeRow(view.dtype, encoded, {matrix.Row(row), static_cast<size_t>(view.columns)});
   }
   return matrix;
 }

@@ -32,6 +32,8 @@ class LayeredWeights final : public WeightSource {
   void PointInputAt(std::span<const float> values) { input_ = values; }
 
   Result<WeightView> Find(std::string_view name) const override;
+  Result<std::span<const std::byte>> BytesAt(std::string_view name, uint64_t offset,
+                                             uint64_t count) const override;
   Status ReadAt(std::string_view name, uint64_t offset, std::span<std::byte> out) const override;
   void Release(std::string_view name, uint64_t offset, uint64_t count) const override;
   void ReleaseAll() const override { below_.ReleaseAll(); }
@@ -46,5 +48,8 @@ class LayeredWeights final : public WeightSource {
 
 // The weight's values as floats; a vector is one row.
 Result<Matrix> LoadMatrix(const WeightSource& source, std::string_view name);
+// Rows [first, first + count) of it. REQUIRES: inside the weight.
+Result<Matrix> LoadRows(const WeightSource& source, std::string_view name, int64_t first,
+                        int64_t count);
 
 }  // namespace tenon

@@ -8,19 +8,40 @@ namespace {
 // A panel of 256 x 16 floats takes half of a first-level cache; the kernel's rows the rest.
 constexpr int64_t kDepth = 256;
 // Rows of `a` that one packed panel is used for, at least.
-constexpr int64_t kTaskRows = 192;
+constexpr int64_t kTaskRows = 384;
 constexpr int64_t kTileRows = 48;
 constexpr int64_t kScratchFloats = kDepth * kPanelRows + kTileRows * kPanelRows;
 
 // Columns [column, column + 16) of b, rows [first, first + depth), as the kernel reads a panel.
 void PackPanel(const MatrixView& b, int64_t column, int64_t first, int64_t depth, float* out) {
   const int64_t width = std::min(kPanelRows, b.columns - column);
-  for (int64_t k = 0; k < depth; ++k) {
-    const float* source = &b.At(first + k, column);
-    float* target = out + k * kPanelRows;
+  if (width < kPanelRows)
+    std::fill_n(out, depth * kPanelRows, 0.0F);
+  if (b.column_stride == 1) {
+    for (int64_t k = 0; k < depth; ++k)
+      std::copy_n(&b.At(first + k, column), width, out + k * kPanelRows);
+    return;
+  }
+  // A transposed matrix: along the memory of each column.
+  for (int64_t j = 0; j < width; ++j) {
+    const float* source = &b.At(first, column + j);
+    for (int64_t k = 0; k < depth; ++k)
+      out[k * kPanelRows + j] = source[k * b.row_stride];
+  }
+}
+
+// Rows of 16 products, of which `width` count, times the factor to c.
+void AddTile(float factor, const float* tile, int64_t width, const MutableMatrixView& c) {
+  for (int64_t i = 0; i < c.rows; ++i) {
+    const float* from = tile + i * kPanelRows;
+    float* to = &c.At(i, 0);
+    if (c.column_stride == 1 && width == kPanelRows) {
+      for (int64_t j = 0; j < kPanelRows; ++j)
+        to[j] += factor * from[j];
+      continue;
+    }
     for (int64_t j = 0; j < width; ++j)
-      target[j] = source[j * b.column_stride];
-    std::fill(target + width, target + kPanelRows, 0.0F);
+      to[j * c.column_stride] += factor * from[j];
   }
 }
 
@@ -82,10 +103,7 @@ void PooledMatrixEngine::RunTask(const Task& task, int worker) {
                           tile,
                           kPanelRows};
       gemm_(args);
-      for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t j = 0; j < width; ++j)
-          task.c.At(row + i, task.column + j) += task.factor * tile[i * kPanelRows + j];
-      }
+      AddTile(task.factor, tile, width, task.c.Block(row, rows, task.column, width));
     }
   }
 }

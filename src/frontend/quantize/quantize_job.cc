@@ -41,6 +41,7 @@ class Job {
   Status Calibrate();
   Status CheckMemory();
   int64_t SegmentBytes(const GraphRange& range) const;
+  int64_t ExpertBytes(const ExpertLayer& layer) const;
   std::string PlanText() const;
   Status RunSegment(size_t index, SegmentStore& store);
   Status QuantizeSegment(size_t index, SegmentStore& store);
@@ -89,7 +90,7 @@ Status Job::Open() {
     return NotFound("the folder of the output does not exist", request_.output.string());
   TENON_ASSIGN_OR_RETURN(model_, Model::Open(request_.input));
   const ModelSource& source = model_->source();
-  TENON_RETURN_IF_ERROR(CheckOutput(source, request_.output));
+  TENON_RETURN_IF_ERROR(CheckOutput(source, request_.options, request_.output));
   TENON_ASSIGN_OR_RETURN(types_, TypePlan::Create(request_.options, source));
   TENON_ASSIGN_OR_RETURN(graph_, BuildGraph(source));
   ranges_ = NarrowRanges(graph_);
@@ -139,6 +140,23 @@ Status Job::Calibrate() {
   return {};
 }
 
+// All experts as quantized and packed to run, and what one of them takes; the calibration rows.
+int64_t Job::ExpertBytes(const ExpertLayer& layer) const {
+  int64_t values = 0;
+  int64_t widest = 0;
+  for (const std::string* name : {&layer.gate, &layer.up, &layer.down}) {
+    const TensorInfo* tensor = model_->source().Find(*name);
+    values += tensor->rows() * tensor->columns();
+    widest = std::max(widest, tensor->columns());
+  }
+  constexpr int64_t kShared = 3 * 4 + 1;  // bytes of a value for all experts
+  constexpr int64_t kOne = 4 * 4;         // and for the one at hand
+  const int64_t tokens = calibrates() ? set_->sequences.size() : 0;
+  const int64_t rows = 4 * tokens * (model_->source().config.hidden_size + layer.experts);
+  const int64_t products = Compensates(request_.options.method) ? 4 * widest * widest : 0;
+  return kShared * values + kOne * values / layer.experts + rows + products;
+}
+
 // Floats of a piece's weights (exact, in work, as quantized, packed to run) and levels; for each
 // input its products and what factorizing them takes, one input at a time.
 int64_t Job::SegmentBytes(const GraphRange& range) const {
@@ -151,6 +169,8 @@ int64_t Job::SegmentBytes(const GraphRange& range) const {
       const TensorInfo* tensor = model_->source().Find(name);
       bytes += kWeightBytes * tensor->rows() * tensor->columns();
     }
+    if (group.experts)
+      bytes += ExpertBytes(*group.experts);
     const int64_t products = 4 * group.columns * group.columns;
     bytes += Compensates(request_.options.method) ? products : 0;
     largest = std::max(largest, products);
@@ -205,6 +225,10 @@ std::string Job::PlanText() const {
 Status Job::TakeStored(size_t index, SegmentStore& store) {
   TENON_ASSIGN_OR_RETURN(const auto reports, store.Load(index));
   report_.linears.insert(report_.linears.end(), reports.begin(), reports.end());
+  for (const LinearReport& report : reports) {
+    if (!report.note.empty())
+      Warn(fmt::format("{}: {}", report.name, report.note));
+  }
   if (!calibrates())
     return {};
   for (const std::string& name : store.Names(index)) {
@@ -228,7 +252,8 @@ Status Job::Propagate(size_t index) {
   if (!calibrates() || IsHead(index))
     return {};
   TENON_ASSIGN_OR_RETURN(auto runner,
-                         SegmentRunner::Create(graph_, ranges_[index], RunnerEnvironment()));
+                         SegmentRunner::Create(graph_, ranges_[index], RunnerEnvironment(),
+                                               SliceOutputs::kRangeFirst));
   return runner->Run(set_->sequences, states_, &states_, {});
 }
 
@@ -238,9 +263,10 @@ Status Job::QuantizeSegment(size_t index, SegmentStore& store) {
   TENON_RETURN_IF_ERROR(quantizer.Prepare(calibrates() ? set_->sequences.size() : 0));
   if (calibrates()) {
     TENON_ASSIGN_OR_RETURN(auto runner,
-                           SegmentRunner::Create(graph_, ranges_[index], RunnerEnvironment()));
-    const auto observe = [&](size_t input, const MatrixView& rows) {
-      quantizer.Observe(input, rows);
+                           SegmentRunner::Create(graph_, ranges_[index], RunnerEnvironment(),
+                                                 SliceOutputs::kObservedOnly));
+    const auto observe = [&](size_t value, const MatrixView& rows) {
+      quantizer.Observe(runner->observed()[value], rows);
     };
     TENON_RETURN_IF_ERROR(runner->Run(set_->sequences, states_, nullptr, observe));
   }
@@ -276,7 +302,9 @@ Result<QuantizeReport> Job::Run() {
   }
   Progress("writing", ranges_.size());
   const OutputContext output{model_->source(), *types_, store, request_.options, *engine_};
-  TENON_ASSIGN_OR_RETURN(report_.output_bytes, WriteModel(output, request_.output));
+  TENON_ASSIGN_OR_RETURN(WrittenModel written, WriteModel(output, request_.output));
+  report_.output_bytes = written.bytes;
+  report_.output = std::move(written.path);
   TENON_RETURN_IF_ERROR(store.Remove());
   Progress("done", ranges_.size() + 1);
   report_.seconds = std::chrono::duration<double>(Clock::now() - start).count();

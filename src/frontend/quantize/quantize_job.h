@@ -20,7 +20,7 @@ namespace tenon {
 
 struct QuantizeRequest {
   std::filesystem::path input;
-  std::filesystem::path output;  // a .gguf file
+  std::filesystem::path output;  // a .gguf file, or a directory of safetensors
   QuantizeOptions options;
   ResumeMode resume = ResumeMode::kFresh;
   std::filesystem::path evaluation;  // text that quality will be measured on; may be empty
@@ -35,6 +35,7 @@ struct QuantizeReport {
   int64_t resumed_segments = 0;
   int64_t input_bytes = 0;
   int64_t output_bytes = 0;
+  std::filesystem::path output;  // what opens as the model: of several files the first
   double seconds = 0.0;
 };
 

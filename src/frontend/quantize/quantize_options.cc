@@ -63,7 +63,7 @@ Result<NamedType> TypeOf(const QuantizeOptions& options) {
     case 4:
       return FindType(k_quant ? "q4_k_m" : "q4_0");
     case 3:
-      return FindType(k_quant ? "q3_k_m" : "q4_0");
+      return FindType(k_quant ? "q3_k_m" : "q3_k");
     default:
       return InvalidArgument(
           fmt::format("weights of {} bits; 8, 4 and 3 are known", options.weight_bits), "--w-bits");
@@ -109,7 +109,7 @@ bool IsOutput(std::string_view name) {
 
 // Next to nothing in size, and what it chooses is all or nothing.
 bool IsRouter(std::string_view name) {
-  return name.ends_with("ffn_gate_inp.weight");
+  return name.ends_with("ffn_gate_inp.weight") || name.ends_with("ffn_gate_inp_shexp.weight");
 }
 
 bool IsEmbedding(std::string_view name) {
@@ -155,7 +155,8 @@ DType TypePlan::ContainerOf(const TensorInfo& tensor) const {
   if (IsOutput(tensor.name) || (tied_ && IsEmbedding(tensor.name)))
     return base_ == DType::kQ8_0 ? DType::kQ8_0 : DType::kQ6_K;
   const std::string_view name = tensor.name;
-  const bool sensitive = name.ends_with("attn_v.weight") || name.ends_with("ffn_down.weight");
+  const bool sensitive = name.ends_with("attn_v.weight") || name.ends_with("ffn_down.weight") ||
+                         name.ends_with("ffn_down_exps.weight");
   if (mixed_ && sensitive && GetsMoreBits(LayerOf(name), layers_))
     return DType::kQ6_K;
   return base_;

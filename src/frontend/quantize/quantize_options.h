@@ -40,7 +40,8 @@ struct QuantizeOptions {
   float refine_to = 1e-5F;
   std::filesystem::path calibration;
   int64_t calibration_tokens = 32768;
-  int64_t max_memory = 0;  // bytes; 0: what the machine has
+  int64_t max_memory = 0;    // bytes; 0: what the machine has
+  uint64_t shard_bytes = 0;  // of tensors in one file of the output; 0: all
   int threads = 0;
 };
 

@@ -1,93 +1,13 @@
 #include "frontend/quantize/segment_quantizer.h"
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
-#include "quant/compensate.h"
-#include "quant/factorize.h"
-#include "quant/refine.h"
-#include "quant/smoothing.h"
 
 namespace tenon {
-namespace {
-
-// Rows of the inputs that exponents are searched on and errors measured on, and rows of the stacked
-// weights: enough for a mean over 100,000 outputs, whatever the model's size.
-constexpr int64_t kSampleRows = 384;
-constexpr int64_t kSearchRows = 256;
-
-// At most `count` rows, evenly spread.
-Matrix SampleRows(const Matrix& matrix, int64_t count) {
-  const int64_t kept = std::min(count, matrix.rows());
-  Matrix sample(kept, matrix.columns());
-  for (int64_t i = 0; i < kept; ++i)
-    std::copy_n(matrix.Row(i * matrix.rows() / kept), matrix.columns(), sample.Row(i));
-  return sample;
-}
-
-void MultiplyColumns(Matrix& matrix, std::span<const float> factors) {
-  for (int64_t i = 0; i < matrix.rows(); ++i) {
-    float* row = matrix.Row(i);
-    for (size_t j = 0; j < factors.size(); ++j)
-      row[j] *= factors[j];
-  }
-}
-
-std::vector<std::byte> EncodeRows(const QuantizedMatrix& levels, MatrixEngine& engine) {
-  const int64_t row_bytes = DTypeRowBytes(levels.grid().container, levels.columns());
-  std::vector<std::byte> bytes(static_cast<size_t>(row_bytes * levels.rows()));
-  engine.ForRanges(levels.rows(), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      levels.EncodeRow(row, std::span(bytes).subspan(static_cast<size_t>(row * row_bytes),
-                                                     static_cast<size_t>(row_bytes)));
-    }
-  });
-  return bytes;
-}
-
-Matrix ValuesOf(const QuantizedMatrix& levels) {
-  Matrix values(levels.rows(), levels.columns());
-  for (int64_t i = 0; i < values.rows(); ++i) {
-    for (int64_t j = 0; j < values.columns(); ++j)
-      values.At(i, j) = levels.ValueAt(i, j);
-  }
-  return values;
-}
-
-double NormOfProduct(const Matrix& inputs, const Matrix& weights, MatrixEngine& engine) {
-  Matrix outputs(inputs.rows(), weights.rows());
-  engine.AddProduct(1.0F, inputs.view(), weights.view().Transposed(), outputs.view());
-  double sum = 0.0;
-  for (const float value : std::as_const(outputs).values())
-    sum += static_cast<double>(value) * static_cast<double>(value);
-  return std::sqrt(sum);
-}
-
-// Of outputs, for inputs [rows, columns].
-double RelativeError(const Matrix& inputs, const Matrix& exact, const Matrix& rounded,
-                     MatrixEngine& engine) {
-  if (inputs.rows() == 0)
-    return 0.0;
-  Matrix difference = rounded;
-  for (size_t i = 0; i < difference.values().size(); ++i)
-    difference.values()[i] -= exact.values()[i];
-  const double size = NormOfProduct(inputs, exact, engine);
-  return size > 0.0 ? NormOfProduct(inputs, difference, engine) / size : 0.0;
-}
-
-}  // namespace
-
-// Input rows, importance of columns, Hessian and its factor, all of the smoothed input.
-struct SegmentQuantizer::Prepared {
-  Matrix sample;
-  std::vector<float> importance;
-  Matrix hessian;                      // only where scales are refined
-  std::optional<DampedFactor> factor;  // with compensation
-  double exponent = 0.0;
-};
 
 SegmentQuantizer::SegmentQuantizer(const Environment& environment, const GraphRange& range)
     : environment_(environment) {
@@ -99,28 +19,36 @@ SegmentQuantizer::SegmentQuantizer(const Environment& environment, const GraphRa
 }
 
 Status SegmentQuantizer::Prepare(int64_t expected_rows) {
-  const bool compensates = Compensates(environment_.options.method);
   for (Group& group : groups_) {
     for (const std::string& name : group.plan.weights) {
       TENON_ASSIGN_OR_RETURN(Matrix matrix, LoadMatrix(environment_.weights, name));
       matrices_.insert_or_assign(name, std::move(matrix));
     }
-    if (expected_rows == 0)
-      continue;
-    InputStatistics::Options statistics;
-    statistics.columns = group.plan.columns;
-    statistics.products = compensates ? ColumnProducts::kAll : ColumnProducts::kNone;
-    statistics.sample_rows = kSampleRows;
-    statistics.expected_rows = expected_rows;
-    group.statistics = std::make_unique<InputStatistics>(statistics);
+    if (group.plan.experts) {
+      group.experts = std::make_unique<ExpertsQuantizer>(
+          ExpertsQuantizer::Environment{environment_.source, environment_.weights,
+                                        environment_.types, Context()},
+          *group.plan.experts);
+    }
+    if (expected_rows > 0) {
+      group.statistics = std::make_unique<InputStatistics>(
+          MakeStatistics(group.plan.columns, expected_rows, environment_.options));
+    }
   }
   return {};
 }
 
-void SegmentQuantizer::Observe(size_t index, const MatrixView& rows) {
-  TENON_CHECK(index < groups_.size());
-  if (groups_[index].statistics)
-    groups_[index].statistics->Add(rows, environment_.engine);
+void SegmentQuantizer::Observe(ValueId value, const MatrixView& rows) {
+  for (Group& group : groups_) {
+    if (group.plan.input == value) {
+      if (group.statistics)
+        group.statistics->Add(rows, environment_.engine);
+      if (group.experts)
+        group.experts->AddInputs(rows);
+    }
+    if (group.experts && group.plan.experts->route == value)
+      group.experts->AddRoutes(rows);
+  }
 }
 
 bool SegmentQuantizer::MaySmooth(const Group& group) const {
@@ -137,42 +65,33 @@ bool SegmentQuantizer::MaySmooth(const Group& group) const {
   }
 }
 
-std::vector<float> SegmentQuantizer::ChooseScales(Group& group) const {
-  const QuantizeOptions& options = environment_.options;
-  std::vector<const Matrix*> weights;
-  for (const std::string& name : group.plan.weights)
-    weights.push_back(&matrices_.at(name));
-  if (options.method == QuantizeMethod::kSmoothQuant) {
-    group.exponent = options.alpha;
-    return ClosedFormScales(group.statistics->largest(), weights, options.alpha);
+// On some rows of all matrices that are quantized at all; a closed form looks at every row.
+Status SegmentQuantizer::ChooseGroupFactors(Group& group) const {
+  const bool closed = environment_.options.method == QuantizeMethod::kSmoothQuant;
+  const auto count = static_cast<int64_t>(group.plan.weights.size());
+  std::vector<Matrix> weights;
+  std::optional<GridSpec> grid;  // of the first one
+  for (const std::string& name : group.plan.weights) {
+    const auto own = environment_.types.GridOf(*environment_.source.Find(name));
+    if (!own)
+      continue;
+    grid = grid ? grid : own;
+    const Matrix& matrix = matrices_.at(name);
+    weights.push_back(SampleRows(matrix, closed ? matrix.rows() : kSearchRows / count));
   }
-  std::vector<std::vector<float>> magnitudes = {group.statistics->MeanMagnitudes()};
-  const bool is_haq = options.method == QuantizeMethod::kHaq;
-  if (is_haq) {
-    const std::span<const float> largest = group.statistics->largest();
-    magnitudes.emplace_back(largest.begin(), largest.end());
+  if (group.experts) {
+    TENON_ASSIGN_OR_RETURN(std::vector<Matrix> rows, group.experts->SmoothingWeights());
+    if (!grid && !rows.empty())
+      grid = environment_.types.GridOf(*environment_.source.Find(group.plan.experts->gate));
+    std::move(rows.begin(), rows.end(), std::back_inserter(weights));
   }
-  for (std::vector<float>& magnitude : magnitudes)
-    TieMagnitudes(*group.plan.fold, magnitude);
-  std::vector<Matrix> sampled;
-  for (const Matrix* matrix : weights)
-    sampled.push_back(SampleRows(*matrix, kSearchRows / static_cast<int64_t>(weights.size())));
-  const Matrix inputs = group.statistics->Sample();
-  std::optional<GridSpec> grid;  // of the first matrix that is quantized at all
-  for (size_t i = 0; i < group.plan.weights.size() && !grid; ++i)
-    grid = environment_.types.GridOf(*environment_.source.Find(group.plan.weights[i]));
   if (!grid)
     return {};
-  // Searched scales would cost forty times as much in each of the trials, and they move all of
-  // these alike.
-  grid->rule = ScaleRule::kRange;
-  SmoothingProblem problem{inputs, {}, *grid, ActivationGrid::kFloat};
-  problem.activations = is_haq ? ActivationGridOf(options) : ActivationGrid::kFloat;
-  for (const Matrix& matrix : sampled)
-    problem.weights.push_back(&matrix);
-  const SmoothingChoice choice = SearchSmoothing(problem, magnitudes, environment_.engine);
-  group.exponent = choice.exponent;
-  return choice.exponent == 0.0F ? std::vector<float>() : choice.scales;
+  SmoothingScope scope{*group.statistics, {}, *grid, &*group.plan.fold};
+  for (const Matrix& matrix : weights)
+    scope.weights.push_back(&matrix);
+  group.factors = ChooseFactors(scope, Context());
+  return {};
 }
 
 Result<Matrix> SegmentQuantizer::LoadVector(const std::string& name) {
@@ -182,49 +101,29 @@ Result<Matrix> SegmentQuantizer::LoadVector(const std::string& name) {
   return LoadMatrix(environment_.weights, name);
 }
 
+// The experts' columns are scaled when each of them is quantized.
 Status SegmentQuantizer::Smooth(Group& group) {
   if (!MaySmooth(group))
     return {};
-  group.scales = ChooseScales(group);
-  if (group.scales.empty())
+  TENON_RETURN_IF_ERROR(ChooseGroupFactors(group));
+  const std::vector<float>& scales = group.factors.scales;
+  if (scales.empty())
     return {};
   const FoldTarget& fold = *group.plan.fold;
   for (const std::string& name : fold.vectors) {
     TENON_ASSIGN_OR_RETURN(Matrix vector, LoadVector(name));
-    DivideVector(fold, group.scales, vector);
+    DivideVector(fold, scales, vector);
     vectors_.insert_or_assign(name, std::move(vector));
   }
   if (!fold.matrix.empty())
-    DivideRows(fold, group.scales, matrices_.at(fold.matrix));
+    DivideRows(fold, scales, matrices_.at(fold.matrix));
   for (const std::string& name : group.plan.weights)
-    MultiplyColumns(matrices_.at(name), group.scales);
+    MultiplyColumns(matrices_.at(name), scales);
   return {};
 }
 
-SegmentQuantizer::Prepared SegmentQuantizer::PrepareGroup(const Group& group) const {
-  Prepared shared;
-  shared.importance.assign(static_cast<size_t>(group.plan.columns), 1.0F);
-  shared.exponent = static_cast<double>(group.exponent);
-  if (!group.statistics)
-    return shared;
-  shared.sample = group.statistics->Sample();
-  shared.importance = group.statistics->MeanSquares();
-  for (size_t j = 0; j < group.scales.size(); ++j) {
-    shared.importance[j] /= group.scales[j] * group.scales[j];
-    for (int64_t i = 0; i < shared.sample.rows(); ++i)
-      shared.sample.At(i, static_cast<int64_t>(j)) /= group.scales[j];
-  }
-  if (!Compensates(environment_.options.method))
-    return shared;
-  Matrix hessian = group.statistics->Hessian(group.scales);
-  shared.factor = FactorWithDamping(hessian, environment_.options.damping, environment_.engine);
-  if (environment_.options.refine_steps > 0)
-    shared.hessian = std::move(hessian);
-  return shared;
-}
-
-Status SegmentQuantizer::QuantizeMatrix(const std::string& name, const Prepared& shared,
-                                        SegmentResult& result) {
+void SegmentQuantizer::QuantizeMatrix(const std::string& name, const InputModel& input,
+                                      SegmentResult& result) {
   const TensorInfo* tensor = environment_.source.Find(name);
   TENON_CHECK(tensor != nullptr);
   const std::optional<GridSpec> grid = environment_.types.GridOf(*tensor);
@@ -234,38 +133,33 @@ Status SegmentQuantizer::QuantizeMatrix(const std::string& name, const Prepared&
     const auto bytes = std::as_bytes(std::as_const(weights).values());
     result.tensors.back().bytes.assign(bytes.begin(), bytes.end());
     environment_.weights.Replace(name, std::move(weights));
-    return {};
+    return;
   }
-  QuantizedMatrix levels(*grid, weights.rows(), weights.columns());
-  LinearReport report{name, std::string(DTypeName(grid->container)), weights.rows(),
-                      weights.columns()};
-  if (shared.factor) {
-    Matrix work = weights;
-    QuantizeCompensated(work, shared.factor->u, levels, environment_.engine);
-    report.damping = static_cast<double>(shared.factor->damping);
-    if (environment_.options.refine_steps > 0) {
-      const RefineOptions refine{environment_.options.refine_steps,
-                                 environment_.options.refine_from, environment_.options.refine_to};
-      RefineScales(weights, shared.hessian, refine, levels, environment_.engine);
-    }
-  } else {
-    RoundToNearest(weights, shared.importance, levels, environment_.engine);
-  }
-  Matrix values = ValuesOf(levels);
-  report.exponent = shared.exponent;
-  report.relative_error = RelativeError(shared.sample, weights, values, environment_.engine);
-  result.reports.push_back(std::move(report));
+  QuantizedLinear linear = QuantizeLinear(weights, *grid, input, Context());
+  linear.report.name = name;
+  result.reports.push_back(std::move(linear.report));
   result.tensors.push_back(
-      {name, grid->container, tensor->shape, EncodeRows(levels, environment_.engine)});
-  environment_.weights.Replace(name, std::move(values));
-  return {};
+      {name, grid->container, tensor->shape, EncodeRows(linear.levels, environment_.engine)});
+  environment_.weights.Replace(name, std::move(linear.values));
 }
 
 Status SegmentQuantizer::QuantizeGroup(Group& group, SegmentResult& result) {
-  const Prepared shared = PrepareGroup(group);
+  if (!group.plan.weights.empty()) {
+    InputModel input = group.statistics
+                           ? ModelInput(*group.statistics, group.factors.scales, Context())
+                           : UnknownInput(group.plan.columns);
+    input.exponent = static_cast<double>(group.factors.exponent);
+    for (const std::string& name : group.plan.weights)
+      QuantizeMatrix(name, input, result);
+  }
+  if (group.experts) {
+    TENON_ASSIGN_OR_RETURN(ExpertsQuantizer::Output output,
+                           group.experts->Quantize(group.statistics.get(), group.factors));
+    std::move(output.tensors.begin(), output.tensors.end(), std::back_inserter(result.tensors));
+    std::move(output.reports.begin(), output.reports.end(), std::back_inserter(result.reports));
+  }
   group.statistics.reset();
-  for (const std::string& name : group.plan.weights)
-    TENON_RETURN_IF_ERROR(QuantizeMatrix(name, shared, result));
+  group.experts.reset();
   return {};
 }
 
@@ -289,14 +183,6 @@ Result<SegmentResult> SegmentQuantizer::Quantize() {
     environment_.weights.Replace(name, std::move(vector));
   }
   return result;
-}
-
-EncodedTensor EncodeMatrix(const TensorInfo& tensor, const Matrix& weights, const GridSpec& grid,
-                           MatrixEngine& engine) {
-  QuantizedMatrix levels(grid, weights.rows(), weights.columns());
-  const std::vector<float> importance(static_cast<size_t>(weights.columns()), 1.0F);
-  RoundToNearest(weights, importance, levels, engine);
-  return {tensor.name, grid.container, tensor.shape, EncodeRows(levels, engine)};
 }
 
 }  // namespace tenon

@@ -46,9 +46,11 @@ size_t StepEnd(const TokenSequences& sequences, size_t first) {
 
 Result<std::unique_ptr<SegmentRunner>> SegmentRunner::Create(const Graph& graph,
                                                              const GraphRange& range,
-                                                             const Environment& environment) {
+                                                             const Environment& environment,
+                                                             SliceOutputs outputs) {
   std::unique_ptr<SegmentRunner> runner(new SegmentRunner(environment, range));
-  TENON_ASSIGN_OR_RETURN(GraphSlice slice, SliceGraph(graph, range, kStepTokens));
+  TENON_ASSIGN_OR_RETURN(GraphSlice slice, SliceGraph(graph, range, kStepTokens, outputs));
+  runner->first_observed_ = outputs == SliceOutputs::kRangeFirst ? 1 : 0;
   runner->observed_ = std::move(slice.observed);
   if (range.input.valid())
     environment.weights.SetInput(kStepTokens, graph.value(range.input).shape.back().extent);
@@ -102,7 +104,7 @@ Status SegmentRunner::Run(const TokenSequences& sequences, const Matrix& in, Mat
     if (out != nullptr)
       std::copy(values.begin(), values.end(), target->Row(begin));
     for (size_t i = 0; observer && i < observed_.size(); ++i) {
-      const std::span<const float> seen = runner_->Output(i + 1);
+      const std::span<const float> seen = runner_->Output(first_observed_ + i);
       const int64_t width = static_cast<int64_t>(seen.size()) / rows;
       observer(i, {seen.data(), rows, width, width, 1});
     }

@@ -38,7 +38,8 @@ class SegmentRunner {
     ThreadPool& pool;
   };
   static Result<std::unique_ptr<SegmentRunner>> Create(const Graph& graph, const GraphRange& range,
-                                                       const Environment& environment);
+                                                       const Environment& environment,
+                                                       SliceOutputs outputs);
 
   // Values of the original graph whose rows a run shows, in order.
   const std::vector<ValueId>& observed() const { return observed_; }
@@ -48,7 +49,8 @@ class SegmentRunner {
 
   // Runs all sequences on the values `in` [tokens, columns] that pass the cut before this piece
   // (not read when the piece begins with token ids). `out`, if not null, takes those that pass the
-  // cut after it; it may be `in` itself. `observer` may be empty.
+  // cut after it; it may be `in` itself. `observer` may be empty. REQUIRES: `out` is null with
+  // SliceOutputs::kObservedOnly.
   Status Run(const TokenSequences& sequences, const Matrix& in, Matrix* out,
              const Observer& observer);
 
@@ -61,6 +63,7 @@ class SegmentRunner {
 
   Environment environment_;
   bool takes_states_;
+  size_t first_observed_ = 1;  // output of the slice
   std::unique_ptr<ModelRunner> runner_;
   std::vector<ValueId> observed_;
 };

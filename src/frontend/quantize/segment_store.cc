@@ -28,7 +28,8 @@ std::string ReportsToJson(const std::vector<LinearReport>& reports) {
                     {"columns", report.columns},
                     {"relative_error", report.relative_error},
                     {"exponent", report.exponent},
-                    {"damping", report.damping}});
+                    {"damping", report.damping},
+                    {"note", report.note}});
   }
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -39,7 +40,8 @@ Result<std::vector<LinearReport>> ReportsFromJson(std::string_view text, const s
   try {
     for (const nlohmann::json& entry : json) {
       reports.push_back({entry.at("name"), entry.at("type"), entry.at("rows"), entry.at("columns"),
-                         entry.at("relative_error"), entry.at("exponent"), entry.at("damping")});
+                         entry.at("relative_error"), entry.at("exponent"), entry.at("damping"),
+                         entry.at("note")});
     }
   } catch (const nlohmann::json::exception& error) {
     return Corrupt(fmt::format("reports of a piece: {}", error.what()), where);
