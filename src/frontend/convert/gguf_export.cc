@@ -216,15 +216,6 @@ std::vector<size_t> ShardEnds(const ModelSource& source, const TensorSupply& sup
   return ends;
 }
 
-template <class Integer>
-void SetInteger(GgufMetadataBuilder& metadata, std::string_view key, GgufType type,
-                Integer number) {
-  GgufValue value;
-  value.type = type;
-  value.bytes = std::as_bytes(std::span(&number, 1));
-  metadata.SetCopy({key, value});
-}
-
 struct Shard {
   size_t index = 0;
   size_t count = 1;
@@ -246,9 +237,9 @@ GgufMetadataBuilder ShardMetadata(const GgufMetadataBuilder& whole, const Shard&
   if (shard.count == 1)
     return metadata;
   // The types that llama.cpp insists on.
-  SetInteger(metadata, "split.no", GgufType::kUint16, static_cast<uint16_t>(shard.index));
-  SetInteger(metadata, "split.count", GgufType::kUint16, static_cast<uint16_t>(shard.count));
-  SetInteger(metadata, "split.tensors.count", GgufType::kInt32, static_cast<int32_t>(tensors));
+  metadata.SetUint16("split.no", static_cast<uint16_t>(shard.index));
+  metadata.SetUint16("split.count", static_cast<uint16_t>(shard.count));
+  metadata.SetInt32("split.tensors.count", static_cast<int32_t>(tensors));
   return metadata;
 }
 
