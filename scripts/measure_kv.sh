@@ -18,5 +18,6 @@ echo "== decode at 8,000 tokens"
 for type in f16 q8 hier q4 nf4; do
   echo "$type $("$tenon" bench "$model" -p 0 -n 16 -d 8000 -ctk "$type" --json 2> /dev/null)"
 done
-"$bench" --benchmark_filter='decode_attention|kv_seal' --benchmark_repetitions=5 \
+"$bench" --benchmark_filter='decode_attention/(avx2|avx512vnni|neon)/(f16|q8|q4|nf4|hier)/|kv_seal' \
+  --benchmark_repetitions=5 --benchmark_min_time=0.1 \
   --benchmark_enable_random_interleaving=true --benchmark_report_aggregates_only=true

@@ -334,9 +334,9 @@ template <KvType kType, int kHeads>
 }
 
 // Blocks that are visited at a time, in three passes: all dot products, the softmax, all values. A
-// block's way through them is a long chain of dependent operations; those of several blocks
-// overlap.
-constexpr int64_t kPassBlocks = 8;
+// block's way through them is a long chain of dependent operations; those of two blocks
+// overlap. (Eight were no faster.)
+constexpr int64_t kPassBlocks = 2;
 
 template <int kHeads>
 struct Pass {
