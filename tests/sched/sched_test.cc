@@ -177,6 +177,8 @@ TEST(StepTimeModelTest, GuessesBetweenWhatItHasSeen) {
   model.Observe(8, 10, 0.030);  // 1 ms a token
   EXPECT_DOUBLE_EQ(model.ChunkTokenSeconds(), 0.001);
   EXPECT_EQ(model.ChunkBeside(8), 20);
+  EXPECT_EQ(model.ChunkBeside(8, 3), 60);  // each prompt has its share
+  EXPECT_EQ(model.ChunkBeside(8, 30), 80);
 }
 
 TEST(StepTimeModelTest, OneSlowStepDoesNotStopAPrefillNorSpeedItUp) {

@@ -54,11 +54,12 @@ double StepTimeModel::DecodeSeconds(int64_t decodes) const {
   return decode_s_[below] + part * (decode_s_[above] - decode_s_[below]);
 }
 
-int64_t StepTimeModel::ChunkBeside(int64_t decodes) const {
+int64_t StepTimeModel::ChunkBeside(int64_t decodes, int64_t prompts) const {
   const double decode_s = DecodeSeconds(decodes);
   if (decode_s == 0.0 || chunk_token_s_ <= 0.0)
     return kFirstChunk;
-  const double chunk = (kStretch - 1.0) * decode_s / chunk_token_s_;
+  const double shares = kShare * static_cast<double>(std::min(prompts, kMaxPrompts));
+  const double chunk = shares * decode_s / chunk_token_s_;
   // 1e6 tokens stand for "any number": the caller's budget is smaller.
   return std::max(kMinChunk, static_cast<int64_t>(std::min(chunk, 1e6)));
 }

@@ -23,17 +23,21 @@ class StepTimeModel {
   // Expected seconds that one more token of prefill adds; 0 when nothing is known.
   double ChunkTokenSeconds() const { return chunk_token_s_; }
 
-  // Tokens of prefill beside `decodes` decodes with which the step takes kStretch times as long as
-  // without them; at least one, so that a prefill always gets on, and kFirstChunk as long as
-  // nothing was measured. REQUIRES: 1 <= decodes <= max_batch.
-  int64_t ChunkBeside(int64_t decodes) const;
+  // Tokens of prefill beside `decodes` decodes when `prompts` sequences are in their prefill: as
+  // many as take kShare times as long as the decodes for each of up to kMaxPrompts of them; at
+  // least one, so that a prefill always gets on, and kFirstChunk as long as nothing was measured.
+  // REQUIRES: 1 <= decodes <= max_batch; prompts >= 1.
+  int64_t ChunkBeside(int64_t decodes, int64_t prompts = 1) const;
 
-  // The promise is less than 3 times the idle latency between tokens at the 99th percentile. Twice
-  // leaves room for noise and for a context that grows faster than the mean follows, and gives each
-  // of the two kinds of work half of the machine: a prefill beside others takes about twice as long
-  // as alone, and so does a token of theirs. One decode alone is so quick that few tokens fit
-  // beside it: any larger minimum than one would break the promise there.
-  static constexpr double kStretch = 2.0;
+  // The promise is less than 3 times the idle latency between tokens at the 99th percentile beside
+  // one prefill. A step twice as long leaves room for noise and for a context that grows faster
+  // than the mean follows, and a prefill beside others takes about twice as long as alone. Several
+  // prompts are a burst: each gets such a share, or a batch of short answers would never fill,
+  // since they end faster than prompts come in; the answers keep a fifth of the time at least. One
+  // decode alone is so quick that few tokens fit beside it: any larger minimum than one would break
+  // the promise there.
+  static constexpr double kShare = 1.0;
+  static constexpr int64_t kMaxPrompts = 4;
   static constexpr int64_t kMinChunk = 1;
   static constexpr int64_t kFirstChunk = 16;
 

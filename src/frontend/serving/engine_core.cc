@@ -106,17 +106,19 @@ SequenceLoad EngineCore::LoadOf(Choice& choice) {
 StepPlan EngineCore::PlanStep() {
   std::vector<SequenceLoad> loads;
   int64_t decodes = 0;
+  int64_t prompts = 0;
   for (const ChoicePtr& choice : running_) {
     if (choice->leader != 0 && !IsHeld(*choice))
       TakeOverPrefix(*choice);
     loads.push_back(LoadOf(*choice));
     decodes += loads.back().kind == LoadKind::kDecode ? 1 : 0;
+    prompts += loads.back().kind == LoadKind::kPrefill ? 1 : 0;
   }
   StepLimits limits;
   limits.tokens = options_.token_budget;
   limits.output_rows = runner_.options().plan.max_outputs;
   if (decodes > 0)
-    limits.prefill_beside_decodes = step_times_.ChunkBeside(decodes);
+    limits.prefill_beside_decodes = step_times_.ChunkBeside(decodes, std::max<int64_t>(prompts, 1));
   return FillStep(loads, limits);
 }
 
