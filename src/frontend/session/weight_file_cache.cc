@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -157,14 +158,18 @@ void WeightFileCache::Save(std::string_view layout, std::span<const std::byte> i
   WeightImageLabel label = label_;
   label.layout = HashText(layout);
   label.size = image.size();
-  writer_ = std::thread([this, label = std::move(label), image] {
-    // Only this thread: on Linux a priority belongs to a thread. Tokens go first.
-    constexpr int kNice = 10;
-    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
-    const Status written = Write(label, image);
-    if (!written.ok())
-      Log(LogLevel::kInfo, "packed weights are not kept: {}", written.error().ToString());
-  });
+  try {
+    writer_ = std::thread([this, label = std::move(label), image] {
+      // Only this thread: on Linux a priority belongs to a thread. Tokens go first.
+      constexpr int kNice = 10;
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
+      const Status written = Write(label, image);
+      if (!written.ok())
+        Log(LogLevel::kInfo, "packed weights are not kept: {}", written.error().ToString());
+    });
+  } catch (const std::system_error& error) {
+    Log(LogLevel::kInfo, "packed weights are not kept: no thread: {}", error.what());
+  }
 }
 
 Status WeightFileCache::Write(const WeightImageLabel& label,
@@ -223,6 +228,9 @@ fs::path DefaultWeightCacheDirectory() {
 
 Result<std::string> WeightIdentity(const ModelSource& source) {
   Sha256 hash;
+  const ModelConfig& config = source.config;
+  AddText(hash, fmt::format("{} {} {} {} {}\n", source.format, config.architecture,
+                            config.hidden_size, config.layer_count, config.vocab_size));
   for (const MappedFile& file : source.files)
     TENON_RETURN_IF_ERROR(AddFile(file, hash));
   for (const TensorInfo& tensor : source.tensors)
