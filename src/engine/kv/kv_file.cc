@@ -18,8 +18,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie");
 
-constexpr std::string_view kMagic = "TENONKV1";
-// Any fixed key: "TENONKV1" and its version as ASCII.
+constexpr std::string_view kMagic = "TENONKV2";
+// 2: levels of nf4 in 127ths.
+// Any fixed key.
 constexpr SipKey kChecksumKey = {0x3156'4B4E'4F4E'4554U, 1};
 constexpr uint64_t kMaxIdentityBytes = 4096;
 
@@ -209,7 +210,7 @@ Result<std::string> ReadChecked(const std::filesystem::path& path, uint64_t max_
   TENON_ASSIGN_OR_RETURN(std::string bytes, ReadWholeFile(path, max_bytes));
   uint64_t found = 0;
   if (bytes.size() < kMagic.size() + sizeof(found) || !bytes.starts_with(kMagic))
-    return Corrupt("no saved KV: it does not begin with TENONKV1", path.string());
+    return Corrupt("no saved KV: it does not begin with TENONKV2", path.string());
   std::memcpy(&found, bytes.data() + bytes.size() - sizeof(found), sizeof(found));
   bytes.resize(bytes.size() - sizeof(found));
   const uint64_t expected = Checksum(bytes);

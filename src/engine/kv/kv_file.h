@@ -1,7 +1,7 @@
 // KvFile: one sequence's tokens and KV on disk, to go on with it later or in another process.
 //
 // Little-endian:
-//   "TENONKV1" | identity: u32 length, bytes; u64 adapter | u32 KV type, layers, KV heads, head
+//   "TENONKV2" | identity: u32 length, bytes; u64 adapter | u32 KV type, layers, KV heads, head
 //   size, tokens of a block | u64 token count | i32 tokens | blocks [block][layer][block_stride] |
 //   u64 checksum of all that (SipHash-2-4 with a fixed key: it finds damage, it proves no origin)
 // Slots of the last block that hold no token are zero: what was in that memory is somebody else's.
