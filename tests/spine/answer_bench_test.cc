@@ -58,8 +58,9 @@ TEST(AnswerBenchTest, MeasuresEachSettingAndJudgesIt) {
 TEST(AnswerBenchTest, RefusesWhatIsNoWorkload) {
   TENON_LOAD_OR_SKIP(model, kSmolLm, LoadOptions());
   const auto empty = WriteTemporary("");
-  for (const std::string& argument : {std::string("short"), std::string("=x"), std::string("short="),
-                                     std::string("short=/no/such/file"), "short=" + empty.string()})
+  for (const std::string& argument :
+       {std::string("short"), std::string("=x"), std::string("short="),
+        std::string("short=/no/such/file"), "short=" + empty.string()})
     EXPECT_FALSE(ReadWorkload(*model, argument, 4).ok()) << argument;
 }
 
