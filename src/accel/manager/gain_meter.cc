@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "accel/manager/median.h"
+
 namespace tenon {
-namespace {
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
-
 void GainMeter::Observe(Side side, const StepCost& cost) {
   if (cost.sequences <= 0 || cost.tokens < 0 || !(cost.seconds > 0.0))
     return;

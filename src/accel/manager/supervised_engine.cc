@@ -108,8 +108,6 @@ Status SupervisedEngine::Advance(std::span<SequenceTask> tasks) {
   for (SequenceTask& task : tasks)
     task.modules &= mask_;
   const Supervisor::Time start = clock_();
-  for (const SequenceTask& task : tasks)
-    SeenOf(task, start);
   TENON_RETURN_IF_ERROR(chain_.Advance(tasks));
   const Supervisor::Time now = clock_();
   if (names_.empty())
@@ -134,11 +132,11 @@ void SupervisedEngine::Observe(std::span<const SequenceTask> tasks, double secon
   latencies_.clear();
   bool is_prefill = false;
   for (const SequenceTask& task : tasks) {
+    Seen& seen = SeenOf(task, now);
     is_prefill |= task.compute > kMaxCatchUp;
     cost.tokens += static_cast<int64_t>(task.decided.size());
     if (task.decided.empty())
       continue;
-    Seen& seen = SeenOf(task, now);
     if (!std::exchange(seen.was_offered, true))
       preloader_.Needed(seen.kind, step_.modules, BitsOf(task.modules));
     const auto before = std::exchange(seen.token, now);

@@ -1,7 +1,8 @@
 #include "accel/manager/switch_meter.h"
 
 #include <algorithm>
-#include <vector>
+
+#include "accel/manager/median.h"
 
 namespace tenon {
 
@@ -27,10 +28,7 @@ void SwitchMeter::Observe(ModuleBits modules, const StepCost& cost) {
 std::optional<double> SwitchMeter::overhead_s() const {
   if (recent_.size() < kMinSwitches)
     return std::nullopt;
-  std::vector<double> sorted(recent_.begin(), recent_.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::ranges::nth_element(sorted, middle);
-  return *middle;
+  return Median({recent_.begin(), recent_.end()});
 }
 
 }  // namespace tenon

@@ -70,7 +70,6 @@ Status Bench(const BenchFlags& flags) {
   const std::vector<BenchCase> cases = Cases(flags);
   TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
   TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
-  TENON_RETURN_IF_ERROR(AddKvType(config, options));
   options.context_tokens = 32;
   options.sequences = 1;
   for (const BenchCase& bench_case : cases) {
@@ -78,7 +77,7 @@ Status Bench(const BenchFlags& flags) {
     options.batch_outputs = std::max(options.batch_outputs, bench_case.sequences);
     options.sequences = std::max(options.sequences, bench_case.sequences);
   }
-  AddGuessRows(config, options);
+  TENON_RETURN_IF_ERROR(ApplyToLoad(config, options));
   if (!config.modules.empty())  // a block more for each, for its first token and for guesses
     options.context_tokens += ModuleSet::kGuessRows * std::max<int64_t>(1, options.sequences);
   options.batch_tokens = std::max(options.batch_tokens, options.batch_outputs);

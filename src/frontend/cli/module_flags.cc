@@ -32,6 +32,8 @@ Result<ModuleConfig> ModuleFlags::ToConfig() const {
   return all;
 }
 
+namespace {
+
 Status AddKvType(const ModuleConfig& config, LoadOptions& options) {
   if (config.kv_cache.empty())
     return {};
@@ -50,11 +52,15 @@ Status AddKvType(const ModuleConfig& config, LoadOptions& options) {
   return {};
 }
 
-void AddGuessRows(const ModuleConfig& config, LoadOptions& options) {
+}  // namespace
+
+Status ApplyToLoad(const ModuleConfig& config, LoadOptions& options) {
+  TENON_RETURN_IF_ERROR(AddKvType(config, options));
   if (config.modules.empty())
-    return;
+    return {};
   options.batch_outputs += ModuleSet::kGuessRows;
   options.batch_tokens = std::max(options.batch_tokens, options.batch_outputs);
+  return {};
 }
 
 Result<std::unique_ptr<ModuleSet>> MakeModules(Model& model, const ModuleConfig& config) {

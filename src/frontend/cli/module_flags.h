@@ -22,12 +22,10 @@ struct ModuleFlags {
   Result<ModuleConfig> ToConfig() const;
 };
 
-// The KV cache's type, where the configuration names one. Fails when -ctk or -ctv, which are in the
-// options already, name another.
-Status AddKvType(const ModuleConfig& config, LoadOptions& options);
-
-// Makes room for guesses in the steps, when there are modules.
-void AddGuessRows(const ModuleConfig& config, LoadOptions& options);
+// What the configuration means for loading: the KV cache's type, where it names one, and with
+// modules room for guesses in the steps. Fails when -ctk or -ctv, which are in the options already,
+// name another type.
+Status ApplyToLoad(const ModuleConfig& config, LoadOptions& options);
 
 // Null without modules. REQUIRES: the model is loaded.
 Result<std::unique_ptr<ModuleSet>> MakeModules(Model& model, const ModuleConfig& config);

@@ -137,8 +137,7 @@ Status Run(const RunFlags& flags) {
   request.max_tokens = flags.sampling.max_tokens;
   TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
   TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
-  TENON_RETURN_IF_ERROR(AddKvType(config, options));
-  AddGuessRows(config, options);
+  TENON_RETURN_IF_ERROR(ApplyToLoad(config, options));
   options.sequences = 1;
   const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
   if (config.modules.empty())

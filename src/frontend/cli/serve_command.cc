@@ -109,14 +109,13 @@ Status Serve(const ServeFlags& given) {
   TENON_ASSIGN_OR_RETURN(LoadOptions load, flags.model.ToLoadOptions());
   TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
   TENON_RETURN_IF_ERROR(flags.Take(config));
-  TENON_RETURN_IF_ERROR(AddKvType(config, load));
   load.batch_outputs = std::max(load.batch_outputs, flags.max_batch());
   load.sequences = flags.max_batch();
   if (flags.max_batch() > load.batch_tokens)
     return InvalidArgument(fmt::format("{} sequences need as many tokens in a step; -b is {}",
                                        flags.max_batch(), load.batch_tokens),
                            "--parallel");
-  AddGuessRows(config, load);
+  TENON_RETURN_IF_ERROR(ApplyToLoad(config, load));
   TENON_ASSIGN_OR_RETURN(const HttpServerOptions http_options, flags.ToHttpOptions());
   // /health is answered while the model loads.
   ApiContext context(flags.ToApiOptions(path));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "frontend/convert/shard_ends.h"
 #include "model/gguf/gguf_reader.h"
 #include "model/gguf/gguf_writer.h"
 #include "model/tokenizer/tokenizer_pipeline.h"
@@ -193,27 +194,13 @@ void Interleave(size_t head_rows, size_t row_bytes, std::vector<std::byte>& rows
   }
 }
 
-uint64_t BytesOf(const TensorInfo& tensor, const TensorForm& form) {
-  return static_cast<uint64_t>(DTypeRowBytes(form.dtype, SupplyColumns(tensor)) *
-                               SupplyRows(tensor));
-}
-
-// One past the last tensor of each file.
-std::vector<size_t> ShardEnds(const ModelSource& source, const TensorSupply& supply,
-                              uint64_t shard_bytes) {
-  std::vector<size_t> ends;
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < source.tensors.size(); ++i) {
-    const TensorInfo& tensor = source.tensors[i];
-    const uint64_t size = BytesOf(tensor, supply.FormOf(tensor));
-    if (shard_bytes > 0 && bytes > 0 && size > shard_bytes - std::min(bytes, shard_bytes)) {
-      ends.push_back(i);
-      bytes = 0;
-    }
-    bytes += size;
+std::vector<uint64_t> SizesOf(const ModelSource& source, const TensorSupply& supply) {
+  std::vector<uint64_t> sizes;
+  for (const TensorInfo& tensor : source.tensors) {
+    const int64_t row_bytes = DTypeRowBytes(supply.FormOf(tensor).dtype, SupplyColumns(tensor));
+    sizes.push_back(static_cast<uint64_t>(row_bytes * SupplyRows(tensor)));
   }
-  ends.push_back(source.tensors.size());
-  return ends;
+  return sizes;
 }
 
 struct Shard {
@@ -289,7 +276,7 @@ Result<std::filesystem::path> ExportGguf(const ModelSource& source, TensorSupply
   TENON_ASSIGN_OR_RETURN(GgufMetadataBuilder metadata, Metadata(source, options.pre_tokenizer));
   if (options.edit)
     options.edit(metadata);
-  const std::vector<size_t> ends = ShardEnds(source, supply, options.shard_bytes);
+  const std::vector<size_t> ends = ShardEnds(SizesOf(source, supply), options.shard_bytes);
   constexpr size_t kMostShards = 65535;  // that the 16 bits of split.count hold
   if (ends.size() > kMostShards)
     return InvalidArgument(fmt::format("{} files; at most {} expected", ends.size(), kMostShards),

@@ -4,26 +4,25 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
+
+#include "frontend/convert/shard_ends.h"
 
 namespace tenon {
 namespace {
 
 namespace fs = std::filesystem;
-using Shard = std::vector<PlannedTensor>;
+using Shard = std::span<PlannedTensor>;
 
-// In the order of the tensors, each shard as full as it may be.
-std::vector<Shard> Divide(std::vector<PlannedTensor> tensors, uint64_t shard_bytes) {
-  std::vector<Shard> shards(1);
-  uint64_t bytes = 0;
-  for (PlannedTensor& tensor : tensors) {
-    const uint64_t size = tensor.plan.bytes();
-    if (shard_bytes > 0 && !shards.back().empty() &&
-        size > shard_bytes - std::min(bytes, shard_bytes)) {
-      shards.emplace_back();
-      bytes = 0;
-    }
-    bytes += size;
-    shards.back().push_back(std::move(tensor));
+std::vector<Shard> Divide(std::span<PlannedTensor> tensors, uint64_t shard_bytes) {
+  std::vector<uint64_t> sizes;
+  for (const PlannedTensor& tensor : tensors)
+    sizes.push_back(tensor.plan.bytes());
+  std::vector<Shard> shards;
+  size_t first = 0;
+  for (const size_t end : ShardEnds(sizes, shard_bytes)) {
+    shards.push_back(tensors.subspan(first, end - first));
+    first = end;
   }
   return shards;
 }
@@ -32,7 +31,7 @@ uint64_t ValueBytes(const PlannedTensor& tensor) {
   return GetSafetensorsTypeInfo(tensor.plan.type).bytes;
 }
 
-Status WriteShard(Shard& shard, const fs::path& path) {
+Status WriteShard(Shard shard, const fs::path& path) {
   // Wider types first: every value is aligned.
   std::ranges::stable_sort(shard, std::greater(), ValueBytes);
   std::vector<SafetensorsPlan> plans;
@@ -49,7 +48,7 @@ Status WriteShard(Shard& shard, const fs::path& path) {
 
 Status WriteTensorFiles(std::vector<PlannedTensor> tensors, uint64_t shard_bytes,
                         const fs::path& directory) {
-  std::vector<Shard> shards = Divide(std::move(tensors), shard_bytes);
+  const std::vector<Shard> shards = Divide(tensors, shard_bytes);
   if (shards.size() == 1)
     return WriteShard(shards.front(), directory / "model.safetensors");
   nlohmann::ordered_json index;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "accel/routing/routing_trace.h"
@@ -24,18 +25,9 @@ struct Measured {
   double nll = 0.0;
 };
 
-int64_t Sum(const std::vector<int64_t>& values) {
-  int64_t sum = 0;
-  for (const int64_t value : values)
-    sum += value;
-  return sum;
-}
-
-double Sum(const std::vector<double>& values) {
-  double sum = 0.0;
-  for (const double value : values)
-    sum += value;
-  return sum;
+template <class Number>
+Number Sum(const std::vector<Number>& values) {
+  return std::accumulate(values.begin(), values.end(), Number{0});
 }
 
 double Quantile(std::vector<double> values, double q) {

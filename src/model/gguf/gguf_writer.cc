@@ -58,6 +58,14 @@ Result<std::string> DirectoryBytes(const std::vector<GgufTensorPlan>& tensors) {
   return out;
 }
 
+template <class Number>
+std::string NumberBytes(GgufType type, Number value) {
+  std::string bytes;
+  AppendType(bytes, type);
+  Append(bytes, value);
+  return bytes;
+}
+
 }  // namespace
 
 void GgufMetadataBuilder::Set(std::string_view key, std::string value) {
@@ -78,31 +86,19 @@ void GgufMetadataBuilder::SetString(std::string_view key, std::string_view value
 }
 
 void GgufMetadataBuilder::SetUint32(std::string_view key, uint32_t value) {
-  std::string bytes;
-  AppendType(bytes, GgufType::kUint32);
-  Append(bytes, value);
-  Set(key, std::move(bytes));
+  Set(key, NumberBytes(GgufType::kUint32, value));
 }
 
 void GgufMetadataBuilder::SetUint16(std::string_view key, uint16_t value) {
-  std::string bytes;
-  AppendType(bytes, GgufType::kUint16);
-  Append(bytes, value);
-  Set(key, std::move(bytes));
+  Set(key, NumberBytes(GgufType::kUint16, value));
 }
 
 void GgufMetadataBuilder::SetInt32(std::string_view key, int32_t value) {
-  std::string bytes;
-  AppendType(bytes, GgufType::kInt32);
-  Append(bytes, value);
-  Set(key, std::move(bytes));
+  Set(key, NumberBytes(GgufType::kInt32, value));
 }
 
 void GgufMetadataBuilder::SetFloat32(std::string_view key, float value) {
-  std::string bytes;
-  AppendType(bytes, GgufType::kFloat32);
-  Append(bytes, value);
-  Set(key, std::move(bytes));
+  Set(key, NumberBytes(GgufType::kFloat32, value));
 }
 
 void GgufMetadataBuilder::SetStrings(std::string_view key, const std::vector<std::string>& values) {

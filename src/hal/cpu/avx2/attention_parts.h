@@ -1,32 +1,13 @@
 // What attention over blocks of float types and of packed ones share, all with internal linkage.
 #pragma once
 
+#include "hal/cpu/attention_span.h"
 #include "hal/cpu/avx2/vector_math.h"
 
 namespace tenon::avx2 {
 
 inline constexpr int64_t kMaxHeadDim = 256;
 inline constexpr int kKeyVectors = static_cast<int>(kKvBlockTokens / kLanes);
-
-// The keys of one block that are seen: slots [first, last).
-struct BlockSpan {
-  const std::byte* keys;
-  const std::byte* values;
-  int64_t first;
-  int64_t last;
-  int64_t next;  // bytes from this block to the one that is read after it
-};
-
-static inline BlockSpan SpanOf(const AttentionArgs& args, int64_t block) {
-  const int64_t start = block * kKvBlockTokens;
-  const int64_t offset = args.block_table[block] * args.block_stride;
-  const int64_t first = args.begin > start ? args.begin - start : 0;
-  const int64_t left = args.end - start;
-  const int64_t after = left > kKvBlockTokens ? block + 1 : block;
-  return {args.keys + offset, args.values + offset, first,
-          left < kKvBlockTokens ? left : kKvBlockTokens,
-          (args.block_table[after] - args.block_table[block]) * args.block_stride};
-}
 
 // The running state of the online softmax of kHeads heads.
 template <int kHeads>

@@ -15,8 +15,6 @@
 namespace tenon::avx2 {
 namespace {
 
-constexpr int kMaxHeads = 4;
-
 // Codes in a word, and the pairs that they make: code k with code k + WordPairs.
 constexpr int WordCodes(KvType type) {
   return 32 / static_cast<int>(KvPlaneBits(type));
@@ -499,19 +497,11 @@ void AttendHeads(const AttentionArgs& args, int64_t head) {
   StoreHeads<kHeads>(args, head, state);
 }
 
-// Heads in groups as large and as even as can be.
 template <KvType kType>
 void Attention(const AttentionArgs& args) {
-  using Attend = void (*)(const AttentionArgs&, int64_t);
-  constexpr Attend kAttend[kMaxHeads] = {AttendHeads<kType, 1>, AttendHeads<kType, 2>,
-                                         AttendHeads<kType, 3>, AttendHeads<kType, 4>};
-  for (int64_t head = 0; head < args.heads;) {
-    const int64_t left = args.heads - head;
-    const int64_t groups = (left + kMaxHeads - 1) / kMaxHeads;
-    const int64_t size = (left + groups - 1) / groups;
-    kAttend[size - 1](args, head);
-    head += size;
-  }
+  constexpr AttendHeadsFn kAttend[] = {AttendHeads<kType, 1>, AttendHeads<kType, 2>,
+                                       AttendHeads<kType, 3>, AttendHeads<kType, 4>};
+  AttendInGroups(args, kAttend);
 }
 
 void WidenF16(const std::byte* f16, int64_t count, float* out) {

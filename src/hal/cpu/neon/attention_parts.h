@@ -1,29 +1,13 @@
 // What attention over blocks of float types and of packed ones share, all with internal linkage.
 #pragma once
 
+#include "hal/cpu/attention_span.h"
 #include "hal/cpu/neon/vectors.h"
 
 namespace tenon::neon {
 
 // Vectors of one block's 32 slots.
 inline constexpr int kSlotVectors = 8;
-
-// The keys of one block that are seen: slots [first, last).
-struct BlockSpan {
-  const std::byte* keys;
-  const std::byte* values;
-  int64_t first;
-  int64_t last;
-};
-
-static inline BlockSpan SpanOf(const AttentionArgs& args, int64_t block) {
-  const int64_t start = block * kKvBlockTokens;
-  const int64_t offset = args.block_table[block] * args.block_stride;
-  const int64_t first = args.begin > start ? args.begin - start : 0;
-  const int64_t left = args.end - start;
-  return {args.keys + offset, args.values + offset, first,
-          left < kKvBlockTokens ? left : kKvBlockTokens};
-}
 
 static inline float32x4_t CapScores(float32x4_t scores, float softcap) {
   if (softcap == 0.0f)

@@ -1,3 +1,4 @@
+#include "hal/cpu/attention_span.h"
 #include "hal/cpu/exp_poly.h"
 #include "hal/cpu/kv_seal.h"
 #include "hal/cpu/packed_kv.h"
@@ -104,23 +105,6 @@ void KvStore(const KvStoreArgs& args) {
     StoreKv<kType>(args.key[d], args.key_block, d * kKvBlockTokens + args.slot);
     StoreKv<kType>(args.value[d], args.value_block, args.slot * args.head_dim + d);
   }
-}
-
-// The keys of one block that are seen: slots [first, last).
-struct BlockSpan {
-  const std::byte* keys;
-  const std::byte* values;
-  int64_t first;
-  int64_t last;
-};
-
-BlockSpan SpanOf(const AttentionArgs& args, int64_t block) {
-  const int64_t start = block * kKvBlockTokens;
-  const int64_t offset = args.block_table[block] * args.block_stride;
-  const int64_t first = args.begin > start ? args.begin - start : 0;
-  const int64_t left = args.end - start;
-  return {args.keys + offset, args.values + offset, first,
-          left < kKvBlockTokens ? left : kKvBlockTokens};
 }
 
 // The running state of one head's online softmax.
