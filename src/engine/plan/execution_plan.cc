@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "engine/plan/plan_compiler.h"
@@ -37,10 +38,21 @@ void AddLayerNormNames(const Graph& graph, const Op& op, WeightStore::Names& nam
   AddName(graph, op, 2, names.vectors);
 }
 
+// The weight of the linear whose result is an output of the graph; empty without one.
+std::string HeadName(const Graph& graph) {
+  for (const Op& op : graph.ops()) {
+    const bool is_linear = std::holds_alternative<LinearAttrs>(op.attrs);
+    if (is_linear && std::ranges::count(graph.outputs(), op.outputs.front()) > 0)
+      return graph.WeightOf(op.inputs[1]).tensor;
+  }
+  return {};
+}
+
 }  // namespace
 
 WeightStore::Names ExecutionPlan::WeightNames(const Graph& graph) {
   WeightStore::Names names;
+  names.head = HeadName(graph);
   for (const Op& op : graph.ops()) {
     if (const auto* linear = std::get_if<LinearAttrs>(&op.attrs))
       AddLinearNames(graph, op, *linear, names);

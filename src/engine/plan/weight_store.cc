@@ -33,11 +33,12 @@ void PackRounded(const PanelSource& source, DType dtype, std::span<std::byte> ou
 }  // namespace
 
 // The type that a matrix is packed from.
-DType WeightStore::PackedFrom(const WeightView& view) const {
-  constexpr int64_t kGroup = 32;  // values in a block of Q4_0
-  const bool fits = rounding_ == WeightRounding::kInt4 && view.columns % kGroup == 0;
+DType WeightStore::PackedFrom(const WeightView& view, std::string_view name) const {
+  constexpr int64_t kGroup = 32;  // values in a block of Q4_1
+  const bool fits =
+      rounding_ == WeightRounding::kInt4 && name != head_ && view.columns % kGroup == 0;
   const int64_t bits = 8 * DTypeRowBytes(view.dtype, view.columns);
-  return fits && bits > 5 * view.columns ? DType::kQ4_0 : view.dtype;
+  return fits && bits > 5 * view.columns ? DType::kQ4_1 : view.dtype;
 }
 
 Result<WeightStore> WeightStore::Prepare(const WeightSource& source, const Names& names,
@@ -46,6 +47,7 @@ Result<WeightStore> WeightStore::Prepare(const WeightSource& source, const Names
   WeightStore store;
   store.mode_ = mode;
   store.rounding_ = rounding;
+  store.head_ = names.head;
   for (const std::string& name : names.matrices)
     TENON_RETURN_IF_ERROR(store.AddStack(source, {name, 1}, kernels));
   for (const Stack& stack : names.stacks)
@@ -63,14 +65,15 @@ Status WeightStore::AddStack(const WeightSource& source, const Stack& stack,
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
   Matrix matrix;
   matrix.name = name;
+  matrix.packed_from = PackedFrom(view, name);
   PackedMatrix& packed = matrix.packed;
   packed.kind =
-      mode_ == ActivationMode::kFloat ? PackedKind::kF32 : PackedKindFor(PackedFrom(view));
+      mode_ == ActivationMode::kFloat ? PackedKind::kF32 : PackedKindFor(matrix.packed_from);
   packed.count = stack.count;
   packed.rows = view.rows / stack.count;
   packed.columns = view.columns;
   packed.panel_bytes = PackedPanelBytes(packed.kind, view.columns);
-  packed.codebook = CodebookFor(PackedFrom(view));
+  packed.codebook = CodebookFor(matrix.packed_from);
   packed.gemm = kernels.gemm[static_cast<size_t>(packed.kind)];
   if (packed.gemm == nullptr)
     return Unsupported(fmt::format("no kernel takes {} weights", DTypeName(view.dtype)), name);
@@ -165,8 +168,8 @@ Status WeightStore::PackOne(const WeightSource& source, const Matrix& matrix, in
                                       static_cast<size_t>(packed.panel_bytes));
     if (mode_ == ActivationMode::kFloat)
       PackPanelF32(rows, target);
-    else if (PackedFrom(view) != view.dtype)
-      PackRounded(rows, PackedFrom(view), target);
+    else if (matrix.packed_from != view.dtype)
+      PackRounded(rows, matrix.packed_from, target);
     else
       PackPanel(rows, target);
   };

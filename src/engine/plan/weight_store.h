@@ -47,7 +47,8 @@ struct PackedMatrix {
 enum class WeightRounding : uint8_t {
   kNone,
   // Matrices that the file holds in more than 5 bits a weight are rounded to 4 bits in groups of 32
-  // (Q4_0): for a draft of the same model.
+  // with a minimum each (Q4_1): for a draft of the same model, whose rejected guesses cost more
+  // than the half bit that the minima take.
   kInt4,
 };
 
@@ -66,6 +67,8 @@ class WeightStore {
     std::vector<std::string> matrices;
     std::vector<Stack> stacks;
     std::vector<std::string> vectors;
+    // The matrix that makes the logits: never rounded, since its error is theirs.
+    std::string head;
   };
 
   // Sizes everything; reads no tensor data. With ActivationMode::kFloat every matrix is dequantized
@@ -94,6 +97,7 @@ class WeightStore {
  private:
   struct Matrix {
     std::string name;
+    DType packed_from = DType::kF32;  // the file's type, or what it is rounded to
     PackedMatrix packed;
     int64_t offset = 0;  // from base_
   };
@@ -112,10 +116,11 @@ class WeightStore {
                  ThreadPool& pool) const;
   Status LoadVector(const WeightSource& source, const Vector& vector) const;
 
-  DType PackedFrom(const WeightView& view) const;
+  DType PackedFrom(const WeightView& view, std::string_view name) const;
 
   ActivationMode mode_ = ActivationMode::kInt8;
   WeightRounding rounding_ = WeightRounding::kNone;
+  std::string head_;
   Buffer buffer_;                     // either this
   std::optional<WeightImage> image_;  // or this holds the bytes
   const std::byte* base_ = nullptr;   // of either; null until Load
