@@ -273,12 +273,21 @@ class Speed {
   }
 
   Status AddRouting(const std::string& prefix, Model& large) {
-    // Thresholds that route less and less; the last one is the default of the module.
-    const std::pair<double, int64_t> rules[] = {{0.5, 1}, {0.7, 1}, {0.85, 3}};
-    for (const auto& [threshold, hysteresis] : rules) {
-      nlohmann::json options = {
-          {"small", flags_.small}, {"threshold", threshold}, {"hysteresis", hysteresis}};
-      const std::string name = fmt::format("{}routing {} x{}", prefix, threshold, hysteresis);
+    struct Rule {
+      double threshold;
+      int64_t hysteresis;
+      int64_t switches_per_s;  // 0: no limit
+    };
+    // The last one is the default of the module. Its limit of switches holds a fast engine longer
+    // in the large model, which is why one rule has none.
+    const Rule rules[] = {{0.5, 1, 5}, {0.7, 1, 5}, {0.7, 1, 0}, {0.85, 3, 5}};
+    for (const auto& [threshold, hysteresis, switches] : rules) {
+      const nlohmann::json options = {{"small", flags_.small},
+                                      {"threshold", threshold},
+                                      {"hysteresis", hysteresis},
+                                      {"max_switches_per_s", switches}};
+      const std::string name = fmt::format("{}routing {} x{}{}", prefix, threshold, hysteresis,
+                                           switches == 0 ? ", any switches" : "");
       TENON_RETURN_IF_ERROR(Add(name, large, CreateRouting, "routing", options));
     }
     if (flags_.router.empty())
@@ -298,6 +307,8 @@ class Speed {
     if (quantized_ == nullptr)
       return {};
     TENON_RETURN_IF_ERROR(Add("quantization", *quantized_, nullptr, "", {}));
+    TENON_RETURN_IF_ERROR(Add("quantization + draft_model", *quantized_, CreateDraftModelModule,
+                              "draft_model", {{"model", flags_.small}}));
     return AddRouting("quantization + ", *quantized_);
   }
 

@@ -252,6 +252,23 @@ TEST_F(RoutingEngineTest, PreloadingChangesOnlyTheLag) {
   EXPECT_GT(with.preloaded, 100U);
 }
 
+// The large model, called at once after it was preloaded, has a token left to say something about:
+// also where pieces end just at the last known token.
+TEST_F(RoutingEngineTest, PreloadingLeavesTheLastToken) {
+  options_.rules.threshold = 1.01;
+  options_.rules.return_threshold = 1.01;
+  options_.preload_need = 0.0;
+  for (const int64_t hysteresis : {1, 2}) {
+    options_.rules.hysteresis = hysteresis;
+    for (int64_t length = RoutingEngine::kPreloadPiece - 1; length <= 34; ++length) {
+      const auto prompt = TinyPrompt(static_cast<size_t>(length), 5);
+      EXPECT_EQ(Complete(*Make(), large_.runner(), prompt, 8),
+                Route(small_, large_, prompt, 8, options_.rules).answer)
+          << length << " tokens, hysteresis " << hysteresis;
+    }
+  }
+}
+
 // A model that always repeats one token is certain of it.
 TEST_F(RoutingEngineTest, ALoopIsHandedOver) {
   options_.rules.threshold = 0.0;

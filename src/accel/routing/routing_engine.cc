@@ -322,11 +322,12 @@ void RoutingEngine::PrepareLarge(SequenceTask& task, Route& route) {
   };
 }
 
-// A piece of what the large model has not seen, when it is likely to be asked for.
+// A piece of what the large model has not seen, when it is likely to be asked for. Never the last
+// known token: should the large model be called now, it has to have one left to compute.
 void RoutingEngine::Preload(SequenceTask& task, const Route& route) {
   if (route.state.switches() == 0 && needs_.NeedOf(route.kind, 0) < options_.preload_need)
     return;
-  if (options_.preload_need > 1.0 || task.known() - task.sequence->length() < kPreloadPiece)
+  if (options_.preload_need > 1.0 || task.known() - task.sequence->length() <= kPreloadPiece)
     return;
   const auto reserved = task.sequence->Reserve(kPreloadPiece);
   if (!reserved.ok() || *reserved == Reservation::kWait)
