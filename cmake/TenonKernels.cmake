@@ -10,9 +10,12 @@ function(tenon_kernel_flags target)
   endif()
   set(flags_ref "")
   set(flags_avx2 -mavx2 -mfma -mf16c)
-  # GCC 12 warns about its own headers: their "undefined" vectors initialize a variable with itself.
   set(flags_avx512vnni -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -mf16c
-    -mprefer-vector-width=512 -Wno-uninitialized -Wno-maybe-uninitialized)
+    -mprefer-vector-width=512)
+  # GCC 12 warns about its own headers: their "undefined" vectors initialize a variable with itself.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND flags_avx512vnni -Wno-uninitialized -Wno-maybe-uninitialized)
+  endif()
   set(flags_amx ${flags_avx512vnni} -mamx-tile -mamx-int8)
   set(flags_neon -march=armv8.2-a+dotprod+fp16)
   # Undefined-behaviour checks cost vector code tenfold, so under sanitizers only ref has them;
