@@ -6,7 +6,8 @@
 //   modules_bench speed  LARGE SMALL [--router ROUTER] [--quantized LARGE2] --workload NAME=FILE...
 //                        [--prompts N] [--answer N] [--rounds N]
 //   modules_bench supervise LARGE SMALL --workload NAME=FILE... [--prompts N] [--answer N]
-//                        routing under the module manager: its decisions and what it measured
+//                        routing and a draft under the module manager: its decisions,
+//                        what it measured and what a change of modules costs
 //
 // A workload's file has one prompt a line, {"prompt": text}. Rounds are interleaved: every setting
 // is run once in each round, so that what else the machine does hits all of them.
@@ -175,7 +176,9 @@ struct Setting {
 
 void PrintDecisions(const SupervisedEngine& engine, const std::string& workload) {
   const ManagerReport report = engine.report();
-  Json json = {{"kind", "supervise"}, {"workload", workload}};
+  Json json = {{"kind", "supervise"},
+               {"workload", workload},
+               {"switch_overhead_ms", 1e3 * report.switch_overhead_s.value_or(NAN)}};
   for (const ManagerReport::Entry& entry : report.modules) {
     json["modules"].push_back({{"name", entry.supervision.name},
                                {"state", SupervisionStateName(entry.supervision.state)},
@@ -211,6 +214,8 @@ class Speed {
       settings_.clear();
       TENON_RETURN_IF_ERROR(Add("routing", *large_, CreateRouting, "routing",
                                 {{"small", flags_.small}, {"hysteresis", 1}}));
+      TENON_RETURN_IF_ERROR(AddTo(*settings_.front(), CreateDraftModelModule, "draft_model",
+                                  {{"model", flags_.small}}));
       MonitoringRules rules;
       rules.shadow_share = 0.25;
       Setting& setting = *settings_.front();
@@ -254,21 +259,26 @@ class Speed {
     setting->large = &large;
     setting->plain = std::make_unique<PlainEngine>(large.runner(), large.pool());
     setting->chain = std::make_unique<ModuleChain>(*setting->plain, large.runner().vocab_size());
-    if (create != nullptr) {
-      Lender lender(*small_, small_->pool(), small_fingerprint_);
-      ModuleContext context;
-      context.name = module;
-      context.options = options;
-      context.target = &large.runner();
-      context.pool = &large.pool();
-      context.tokenizer = &large.tokenizer();
-      context.target_fingerprint = large_fingerprint_;  // the router's scores hold for both
-      context.models = &lender;
-      TENON_ASSIGN_OR_RETURN(auto made, create(context));
-      TENON_RETURN_IF_ERROR(setting->chain->Add(std::move(made)));
-      setting->modules.push_back(module);
-    }
+    if (create != nullptr)
+      TENON_RETURN_IF_ERROR(AddTo(*setting, create, module, options));
     settings_.push_back(std::move(setting));
+    return {};
+  }
+
+  Status AddTo(Setting& setting, Create create, const std::string& module,
+               const nlohmann::json& options) {
+    Lender lender(*small_, small_->pool(), small_fingerprint_);
+    ModuleContext context;
+    context.name = module;
+    context.options = options;
+    context.target = &setting.large->runner();
+    context.pool = &setting.large->pool();
+    context.tokenizer = &setting.large->tokenizer();
+    context.target_fingerprint = large_fingerprint_;  // the router's scores hold for both
+    context.models = &lender;
+    TENON_ASSIGN_OR_RETURN(auto made, create(context));
+    TENON_RETURN_IF_ERROR(setting.chain->Add(std::move(made)));
+    setting.modules.push_back(module);
     return {};
   }
 
