@@ -10,13 +10,11 @@ LLAMA = {"architectures": ["LlamaForCausalLM"], "vocab_size": 64, "hidden_size":
          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
          "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
          "tie_word_embeddings": False, "eos_token_id": 0}
-QWEN3 = LLAMA | {"architectures": ["Qwen3ForCausalLM"], "head_dim": 8}
 GPT2 = {"architectures": ["GPT2LMHeadModel"], "vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4,
         "n_inner": None, "n_positions": 32, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
         "eos_token_id": 0}
 # Both exporters of torch, and both ways in which transformers writes attention.
-DECODERS = {"llama-tiny": LLAMA, "gpt2-tiny": GPT2, "llama-sdpa-tiny": LLAMA, "llama-dynamo-tiny": LLAMA,
-            "qwen3-dynamo-tiny": QWEN3, "gpt2-dynamo-tiny": GPT2}
+DECODERS = {"llama-tiny": LLAMA, "gpt2-tiny": GPT2, "llama-sdpa-tiny": LLAMA, "llama-dynamo-tiny": LLAMA}
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}:{% endif %}"
 
 
