@@ -74,8 +74,7 @@ def check_other_attention(folder, onnx):
     """An export whose attention is not the family's is refused: what runs is the family's."""
     problems = []
     for name, config in DECODERS.items():
-        # GPT-2's is not recognised in the exporter's form, and said so.
-        for form in ("", "-merged") if config is LLAMA else ():
+        for form in ("", "-merged"):
             model = onnx.load(DATA / f"{name}.onnx")
             if scaled_otherwise(onnx, model) == 0:
                 print(f"{name}: the scale is no constant of its own")

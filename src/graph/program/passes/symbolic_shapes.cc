@@ -36,6 +36,7 @@ class Inference {
   void Elements(const ProgramNode& node);
   void Elementwise(const ProgramNode& node);
   void MatMul(const ProgramNode& node);
+  void Gemm(const ProgramNode& node);
   void Gather(const ProgramNode& node);
   void GatherNd(const ProgramNode& node);
   void Concat(const ProgramNode& node);
@@ -191,6 +192,15 @@ void Inference::MatMul(const ProgramNode& node) {
   batch.push_back((*a)[a->size() - 2]);
   batch.push_back(b->back());
   Out(node).shape = std::move(batch);
+}
+
+void Inference::Gemm(const ProgramNode& node) {
+  const auto& a = In(node, 0).shape;
+  const auto& b = In(node, 1).shape;
+  if (!a || !b || a->size() != 2 || b->size() != 2)
+    return;
+  Out(node).shape = Symbols{(*a)[node.Integer("transA", 0) != 0 ? 1 : 0],
+                            (*b)[node.Integer("transB", 0) != 0 ? 0 : 1]};
 }
 
 void Inference::Gather(const ProgramNode& node) {
@@ -460,11 +470,18 @@ bool Inference::MovingNode(const ProgramNode& node) {
     return true;
   }
   if (node.op == "Split") {
-    for (const ProgramValueId id : node.outputs) {
-      if (!id.valid() || !x)
+    const auto rank = static_cast<int64_t>(x ? x->size() : 0);
+    const int64_t given = node.Integer("axis", 0);
+    const int64_t axis = given < 0 ? given + rank : given;
+    const auto sizes = List(node, 1, "split");
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].valid() || axis < 0 || axis >= rank)
         continue;
-      values_[id.index()].type = In(node, 0).type;
-      values_[id.index()].shape = FreshShape(x->size());
+      SymbolicValue& part = values_[node.outputs[i].index()];
+      part.type = In(node, 0).type;
+      part.shape = x;
+      const bool listed = sizes && i < sizes->size() && (*sizes)[i] >= 0;
+      (*part.shape)[static_cast<size_t>(axis)] = listed ? Number((*sizes)[i]) : Fresh();
     }
     return true;
   }
@@ -486,6 +503,8 @@ void Inference::Node(const ProgramNode& node) {
   }
   if (node.op == "MatMul")
     MatMul(node);
+  else if (node.op == "Gemm")
+    Gemm(node);
   else if (node.op == "Flatten" && In(node, 0).shape)
     out.shape = FreshShape(2);
   else if (node.op == "Gather")
