@@ -5,9 +5,12 @@ scaling, as fp32, as bf16, and in shards.
 
     check_hf_models.py DRIVER [--only NAME] [DIRECTORY...]     exit code 77: torch or transformers is missing
 
-DRIVER is tests/hf/parity/logit_driver. Directories are checked on random tokens too.
+DRIVER is tests/hf/parity/logit_driver. Directories are checked on random tokens too; where none is named, after the
+small models those of STORED that are in $TENON_HOME/models.
 """
 import argparse
+import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -15,6 +18,7 @@ import tempfile
 SKIP = 77
 POSITIONS = 1000
 LEAST_TOP1, MOST_KL = 0.999, 1e-5
+STORED = ["smollm2-hf", "minilm"]
 BASE = {"vocab_size": 512, "hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 4, "num_attention_heads": 8,
         "num_key_value_heads": 2, "max_position_embeddings": 2048, "initializer_range": 0.2, "bos_token_id": 1,
         "eos_token_id": [2, 3], "pad_token_id": 0}
@@ -153,6 +157,25 @@ def check_made(driver, label, name, changes):
     return failed
 
 
+def check_directory(driver, directory):
+    import torch
+    import transformers as hf
+
+    bert = hf.AutoConfig.from_pretrained(directory).model_type == "bert"
+    kind = hf.AutoModel if bert else hf.AutoModelForCausalLM
+    model = kind.from_pretrained(directory, dtype=torch.float32).eval()
+    return compare(driver, directory, directory, model)
+
+
+def stored():
+    folder = pathlib.Path(os.environ.get("TENON_HOME", os.path.expanduser("~/.tenon")), "models")
+    for name in STORED:
+        if (folder / name / "config.json").exists():
+            yield str(folder / name)
+        else:
+            print(f"left out: {folder / name} is missing")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("driver")
@@ -161,17 +184,14 @@ def main():
     flags = parser.parse_args()
     try:
         import torch
-        import transformers as hf
+        import transformers  # noqa: F401
     except (ImportError, OSError) as error:
         print(f"skipped: {error}")
         return SKIP
     failed = False
     with torch.no_grad():
-        for directory in flags.directories:
-            bert = hf.AutoConfig.from_pretrained(directory).model_type == "bert"
-            kind = hf.AutoModel if bert else hf.AutoModelForCausalLM
-            model = kind.from_pretrained(directory, dtype=torch.float32).eval()
-            failed |= compare(flags.driver, directory, directory, model)
+        for directory in flags.directories or ([] if flags.only else stored()):
+            failed |= check_directory(flags.driver, directory)
         if flags.directories:
             return int(failed)
         for label, name, changes in cases():

@@ -2,8 +2,8 @@
 past_key_values gives onnxruntime's greedy tokens; a merged decoder (two branches of an If) does so too; and
 graphs that are not what config.json says are refused.
 
-The exports with random weights are in tests/data/onnx; smollm2.onnx of $TENON_ONNX_EXPORTS and the directory
-$TENON_HOME/models/smollm2-hf are used where they are. Needs onnx, onnxruntime and numpy.
+The exports with random weights are in tests/data/onnx; smollm2.onnx of $TENON_ONNX_EXPORTS (default: onnx-exports in the
+store's models) and the directory smollm2-hf there are used where they are. Needs onnx, onnxruntime and numpy.
 """
 import json
 import os
@@ -13,23 +13,10 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).parent
-DATA = HERE.parent / "data" / "onnx"
+from tiny_exports import DATA, DECODERS, LLAMA, greedy, ids_of, skip, write_texts
+
 PROMPT = "bcdefg"
 TOKENS = 12
-# As in make_exports.py.
-LLAMA = {"architectures": ["LlamaForCausalLM"], "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
-         "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-         "tie_word_embeddings": False, "eos_token_id": 0}
-GPT2 = {"architectures": ["GPT2LMHeadModel"], "vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4,
-        "n_inner": None, "n_positions": 32, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
-        "eos_token_id": 0}
-
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
 
 
 def tenon(folder, prompt):
@@ -38,33 +25,6 @@ def tenon(folder, prompt):
                            "--temp", "0", "--raw", "--ignore-eos", "--reference", "--json"],
                           capture_output=True, text=True, timeout=300, check=False)
     return json.loads(done.stdout)["token_ids"] if done.returncode == 0 else done.stderr
-
-
-def greedy(path, np, onnxruntime, ids):
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    inputs = {value.name: value for value in session.get_inputs()}
-    names = [value.name for value in session.get_outputs()]
-    past, cache, tokens = 0, {}, []
-    for _ in range(TOKENS):
-        feeds = {"input_ids": np.array([ids]), "attention_mask": np.ones((1, past + len(ids)), np.int64),
-                 "position_ids": np.arange(past, past + len(ids))[None]}
-        for name, value in inputs.items():
-            if name.startswith("past_key_values"):
-                feeds[name] = cache.get(name, np.zeros([1, value.shape[1], 0, value.shape[3]], np.float32))
-        found = dict(zip(names, session.run(None, feeds)))
-        past += len(ids)
-        cache = {name.replace("present", "past_key_values"): value for name, value in found.items()}
-        ids = [int(np.argmax(found["logits"][0, -1]))]
-        tokens.append(ids[0])
-    return tokens
-
-
-def write_texts(folder, config):
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config))
-    vocabulary = {chr(48 + i): i for i in range(64)}
-    (folder / "tokenizer.json").write_text(json.dumps(
-        {"decoder": {"type": "Fuse"}, "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}))
 
 
 def merged(onnx, model):
@@ -94,12 +54,45 @@ def merged(onnx, model):
     return onnx.helper.make_model(whole, opset_imports=model.opset_import, ir_version=model.ir_version)
 
 
+def scaled_otherwise(onnx, model):
+    """The graph with another number in place of 1/sqrt(8), or of its root, in all attentions."""
+    count = 0
+    tensors = list(model.graph.initializer)
+    tensors += [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.name == "value"]
+    for tensor in tensors:
+        if tensor.data_type != onnx.TensorProto.FLOAT or tensor.dims:
+            continue
+        value = float(onnx.numpy_helper.to_array(tensor))
+        if min(abs(value - 8 ** -0.5), abs(value - 8 ** -0.25), abs(value - 8 ** 0.5)) < 1e-5:
+            changed = onnx.helper.make_tensor(tensor.name, tensor.data_type, [], [value * 1.25])
+            tensor.CopyFrom(changed)
+            count += 1
+    return count
+
+
+def check_other_attention(folder, onnx):
+    """An export whose attention is not the family's is refused: what runs is the family's."""
+    problems = []
+    for name, config in DECODERS.items():
+        for form in ("", "-merged"):
+            model = onnx.load(DATA / f"{name}.onnx")
+            if scaled_otherwise(onnx, model) == 0:
+                print(f"{name}: the scale is no constant of its own")
+                continue
+            wrong = folder / f"scale-{name}{form}"
+            write_texts(wrong, config)
+            onnx.save(merged(onnx, model) if form else model, wrong / "model.onnx")
+            found = tenon(wrong, PROMPT)
+            if not isinstance(found, str) or "scale" not in found:
+                problems.append(f"{name}{form} with another scale: {found}")
+    return problems
+
+
 def check_tiny(folder, np, onnx, onnxruntime):
     problems = []
-    ids = [ord(letter) - 48 for letter in PROMPT]
-    for name, config in (("llama-tiny", LLAMA), ("gpt2-tiny", GPT2)):
+    for name, config in DECODERS.items():
         path = DATA / f"{name}.onnx"
-        wanted = greedy(path, np, onnxruntime, ids)
+        wanted = greedy(path, np, onnxruntime, ids_of(PROMPT), TOKENS)
         write_texts(folder / name, config)
         shutil.copy(path, folder / name / "model.onnx")
         write_texts(folder / f"{name}-merged", config)
@@ -110,6 +103,7 @@ def check_tiny(folder, np, onnx, onnxruntime):
             found = tenon(folder / form, PROMPT)
             if found != wanted:
                 problems.append(f"{form}: {found}, onnxruntime's {wanted}")
+    problems += check_other_attention(folder, onnx)
     for key, value, word in (("num_hidden_layers", 3, "layers"), ("vocab_size", 65, "config.json"),
                              ("architectures", ["Gemma2ForCausalLM"], "Gemma2"),
                              ("intermediate_size", 40, "48")):
@@ -123,10 +117,11 @@ def check_tiny(folder, np, onnx, onnxruntime):
 
 
 def check_smollm2(folder, np, onnxruntime):
-    export = pathlib.Path(os.environ.get("TENON_ONNX_EXPORTS", ""), "smollm2.onnx")
-    texts = pathlib.Path(os.environ.get("TENON_HOME", os.path.expanduser("~/.tenon")), "models", "smollm2-hf")
+    models = pathlib.Path(os.environ.get("TENON_HOME", os.path.expanduser("~/.tenon")), "models")
+    export = pathlib.Path(os.environ.get("TENON_ONNX_EXPORTS", models / "onnx-exports"), "smollm2.onnx")
+    texts = models / "smollm2-hf"
     if not export.is_file() or not texts.is_dir():
-        print("left out: smollm2.onnx of $TENON_ONNX_EXPORTS, or smollm2-hf in the store")
+        print(f"left out: {export} or {texts} is missing")
         return []
     model = folder / "smollm2"
     model.mkdir()
@@ -137,7 +132,7 @@ def check_smollm2(folder, np, onnxruntime):
     done = subprocess.run([os.environ["TENON_BINARY"], "tokenize", "-m", str(texts), "-p", prompt, "--json"],
                           capture_output=True, text=True, check=True)
     ids = json.loads(done.stdout)
-    wanted = greedy(export, np, onnxruntime, ids["ids"] if isinstance(ids, dict) else ids)
+    wanted = greedy(export, np, onnxruntime, ids["ids"] if isinstance(ids, dict) else ids, TOKENS)
     found = tenon(model, prompt)
     return [] if found == wanted else [f"smollm2: {found}, onnxruntime's {wanted}"]
 

@@ -1,6 +1,7 @@
 #include "engine/program/attend.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -50,19 +51,48 @@ struct Query {
   int64_t row;
 };
 
-// Scores of one query, masked keys minus infinity; false when it sees none.
-bool Scores(const AttendArgs& args, const Query& query, float* scores, float* kept) {
+// What the mask adds to the scores of one query, in key order; null: nothing.
+struct MaskRow {
+  const float* data = nullptr;
+  int64_t stride = 0;
+  float At(int64_t key) const { return data == nullptr ? 0.0F : data[key * stride]; }
+};
+
+MaskRow MaskOf(const AttendArgs& args, const Query& query) {
+  if (args.mask == nullptr)
+    return {};
+  return {args.mask + query.batch * args.mask_strides[0] + query.head * args.mask_strides[1] +
+              query.row * args.mask_strides[2],
+          args.mask_strides[3]};
+}
+
+// Whether a key of the range is left by the mask: then those that are not have no share at all.
+bool LeavesKey(const MaskRow& mask, const Range& range) {
+  for (int64_t j = range.begin; j < range.end; ++j) {
+    if (mask.At(j) > kNoKey)
+      return true;
+  }
+  return false;
+}
+
+// Scores of one query, masked keys minus infinity. Returns how many were computed; 0 also when it
+// sees none.
+int64_t Scores(const AttendArgs& args, const Query& query, float* scores, float* kept) {
   const auto [b, h, i] = query;
   const Range range = Visible(args, b, i);
+  const MaskRow mask = MaskOf(args, query);
   const float* q = args.q.At(b, h, i);
   const int64_t kv_head = h / (args.heads / args.kv_heads);
   const bool all = kept != nullptr;
+  const bool skips = !all && LeavesKey(mask, range);
   bool any = false;
+  int64_t computed = 0;
   for (int64_t j = 0; j < args.keys; ++j) {
     const bool visible = j >= range.begin && j < range.end;
     scores[j] = kMinusInfinity;
-    if (!visible && !all)
+    if ((!visible && !all) || (skips && mask.At(j) <= kNoKey))
       continue;
+    ++computed;
     float score = args.scale * Dot(q, args.k.At(b, kv_head, j), args.head_dim);
     if (all && args.wanted == ScoresWanted::kProducts)
       kept[j] = score;
@@ -70,16 +100,13 @@ bool Scores(const AttendArgs& args, const Query& query, float* scores, float* ke
       score = args.softcap * std::tanh(score / args.softcap);
     if (all && args.wanted == ScoresWanted::kCapped)
       kept[j] = score;
-    float bias = visible ? 0.0F : kMinusInfinity;
-    if (args.mask != nullptr)
-      bias += args.mask[b * args.mask_strides[0] + h * args.mask_strides[1] +
-                        i * args.mask_strides[2] + j * args.mask_strides[3]];
+    const float bias = (visible ? 0.0F : kMinusInfinity) + mask.At(j);
     any = any || bias != kMinusInfinity;
     scores[j] = score + bias;
     if (all && args.wanted == ScoresWanted::kMasked)
       kept[j] = scores[j];
   }
-  return any;
+  return any ? computed : 0;
 }
 
 void Softmax(float* scores, int64_t n) {
@@ -93,11 +120,14 @@ void Softmax(float* scores, int64_t n) {
     scores[j] /= sum;
 }
 
-void OneQuery(const AttendArgs& args, int64_t b, int64_t h, int64_t i, std::vector<float>& scores) {
+// The number of keys that were multiplied.
+int64_t OneQuery(const AttendArgs& args, const Query& query, std::vector<float>& scores) {
+  const auto [b, h, i] = query;
   float* kept = args.scores == nullptr
                     ? nullptr
                     : args.scores + ((b * args.heads + h) * args.queries + i) * args.keys;
-  if (Scores(args, {b, h, i}, scores.data(), kept))
+  const int64_t computed = Scores(args, query, scores.data(), kept);
+  if (computed > 0)
     Softmax(scores.data(), args.keys);
   else
     std::fill(scores.begin(), scores.end(), 0.0F);
@@ -115,18 +145,23 @@ void OneQuery(const AttendArgs& args, int64_t b, int64_t h, int64_t i, std::vect
     for (int64_t d = 0; d < args.value_dim; ++d)
       out[d] += p * v[d];
   }
+  return computed;
 }
 
 }  // namespace
 
-void Attend(const AttendArgs& args, ThreadPool& pool) {
+int64_t Attend(const AttendArgs& args, ThreadPool& pool) {
+  std::atomic<int64_t> computed = 0;
   pool.ParallelFor(args.batch * args.heads, 1, [&](int64_t begin, int64_t end, int) {
     std::vector<float> scores(static_cast<size_t>(args.keys));
+    int64_t count = 0;
     for (int64_t at = begin; at < end; ++at) {
       for (int64_t i = 0; i < args.queries; ++i)
-        OneQuery(args, at / args.heads, at % args.heads, i, scores);
+        count += OneQuery(args, {at / args.heads, at % args.heads, i}, scores);
     }
+    computed += count;
   });
+  return computed;
 }
 
 }  // namespace tenon

@@ -53,7 +53,13 @@ struct AttendArgs {
   ScoresWanted wanted = ScoresWanted::kProducts;
 };
 
-// A query that sees no key has a zero output.
-void Attend(const AttendArgs& args, ThreadPool& pool);
+// A query that sees no key has a zero output. Keys that the mask takes out of a row (kNoKey or
+// less, where another key is left) are not multiplied unless scores are wanted. Returns the pairs
+// of query and key that were.
+int64_t Attend(const AttendArgs& args, ThreadPool& pool);
+
+// Masks hold minus infinity or the lowest float; what is this far below any score leaves softmax an
+// exact 0.
+inline constexpr float kNoKey = -1e30F;
 
 }  // namespace tenon

@@ -32,7 +32,9 @@ struct ProgramOptions {
 
 struct ProgramStats {
   int64_t launches = 0;  // kernels that did work: views that share memory are none
-  double flops = 0.0;    // multiplications and additions of products and attention; of others none
+  // Multiplications and additions of products and attention, keys that a mask takes out of fused
+  // attention left out; of other operators none.
+  double flops = 0.0;
   int64_t peak_bytes = 0;    // of values between inputs and outputs, at one time
   int64_t output_bytes = 0;  // of the program's outputs
 };

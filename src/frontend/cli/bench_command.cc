@@ -41,8 +41,9 @@ std::vector<BenchCase> Cases(const BenchFlags& flags) {
 // From a loaded model to the first token of a 16-token prompt.
 Result<double> FirstTokenSeconds(Model& model) {
   GenerationRequest request;
+  const auto vocabulary = static_cast<int32_t>(model.runner().vocab_size());
   for (int32_t i = 0; i < 16; ++i)
-    request.prompt.push_back(i + 100);
+    request.prompt.push_back((i + 100) % vocabulary);
   request.sampling.temperature = 0.0F;
   request.max_tokens = 1;
   TENON_ASSIGN_OR_RETURN(const GenerationResult result, Generate(model, request, nullptr));

@@ -9,6 +9,7 @@
 
 #include "engine/program/number_convert.h"
 #include "frontend/session/program_session.h"
+#include "graph/program/passes/program_pass.h"
 #include "model/onnx/genai_model.h"
 
 namespace tenon {
@@ -58,6 +59,14 @@ struct MadeInputs {
   std::vector<TensorView> views;
 };
 
+// The dimension's name; of a mask's columns, which exporters call by names of their own, "total".
+std::string MeaningOf(const ProgramValue& value, const ProgramDim& dim) {
+  const bool columns = &dim == &value.shape->back() && value.shape->size() == 2;
+  const bool named =
+      dim.name.find("sequence") != std::string::npos || dim.name.find("total") != std::string::npos;
+  return columns && !named && value.name.find("mask") != std::string::npos ? "total" : dim.name;
+}
+
 double MadeNumber(const std::string& name, bool is_float, int64_t i, int64_t row) {
   if (name.find("mask") != std::string::npos)
     return 1.0;
@@ -77,7 +86,7 @@ MadeInputs MakeInputs(const Program& program, const Sizes& sizes) {
     view.type = value.type == ElementType::kUndefined ? ElementType::kF32 : value.type;
     if (value.shape) {
       for (const ProgramDim& dim : *value.shape)
-        view.shape.push_back(dim.value >= 0 ? dim.value : SizeOf(dim.name, sizes));
+        view.shape.push_back(dim.value >= 0 ? dim.value : SizeOf(MeaningOf(value, dim), sizes));
     }
     const int64_t row = view.shape.empty() ? 1 : view.shape.back();
     made.bytes.emplace_back(static_cast<size_t>(std::max<int64_t>(view.bytes(), 8)));
@@ -126,6 +135,22 @@ Result<double> LargestDifference(const Measured& a, const Measured& b) {
   return largest;
 }
 
+// One run after each pass: all up to it, those behind it left out.
+Result<std::vector<Measured>> MeasurePasses(const std::filesystem::path& path,
+                                            ProgramSessionOptions options, const Sizes& sizes) {
+  std::vector<Measured> all;
+  const auto passes = ProgramPasses();
+  for (size_t done = 0; done < passes.size(); ++done) {
+    options.disabled_passes.clear();
+    for (size_t i = done; i < passes.size(); ++i)
+      options.disabled_passes.emplace_back(passes[i].name);
+    TENON_ASSIGN_OR_RETURN(Measured measured, Measure(path, options, sizes));
+    measured.outputs.clear();
+    all.push_back(std::move(measured));
+  }
+  return all;
+}
+
 Json Row(const Measured& measured) {
   return {{"nodes", measured.nodes},
           {"kernel_launches", measured.stats.launches},
@@ -149,18 +174,36 @@ Result<Json> Compare(const std::filesystem::path& path, const InspectOnnxFlags& 
   report["O3"] = Row(optimized);
   TENON_ASSIGN_OR_RETURN(report["largest_relative_difference"],
                          LargestDifference(plain, optimized));
+  options.level = 3;
+  options.reuse = MemoryReuse::kByLifetime;
+  TENON_ASSIGN_OR_RETURN(auto steps, MeasurePasses(path, options, sizes));
+  // What sharing memory brings by itself, before any pass.
+  report["shared_memory"] = Row(steps.front());
+  steps.push_back(optimized);
   report["passes"] = Json::array();
-  for (const ProgramPassStats& pass : optimized.passes)
+  for (size_t i = 0; i < optimized.passes.size(); ++i) {
+    const ProgramPassStats& pass = optimized.passes[i];
     report["passes"].push_back({{"pass", pass.name},
                                 {"milliseconds", pass.milliseconds},
-                                {"nodes_before", pass.nodes_before},
-                                {"nodes_after", pass.nodes_after}});
+                                {"before", Row(steps[i])},
+                                {"after", Row(steps[i + 1])}});
+  }
   return report;
 }
 
 double Percent(const Json& report, const char* key) {
   const double before = report["O0"][key].get<double>();
   return before == 0.0 ? 0.0 : 100.0 * (report["O3"][key].get<double>() / before - 1.0);
+}
+
+void PrintChange(const std::string& what, const Json& before, const Json& after,
+                 double milliseconds) {
+  const auto change = [&](const char* key) {
+    return after[key].get<double>() - before[key].get<double>();
+  };
+  fmt::print("{:<24} {:>+8.0f} {:>+9.0f} {:>+14.0f} {:>+14.0f} {:>9.2f}\n", what, change("nodes"),
+             change("kernel_launches"), change("flops"), change("peak_activation_bytes"),
+             milliseconds);
 }
 
 void PrintComparison(const Json& report) {
@@ -171,13 +214,12 @@ void PrintComparison(const Json& report) {
   fmt::print("{:<24} {:>16}\n", "without any reuse", report["O0"]["bytes_without_reuse"].dump());
   fmt::print("{:<24} {:>16.1e}\n", "largest difference",
              report["largest_relative_difference"].get<double>());
-  fmt::print("\n{:<24} {:>8} {:>8} {:>8} {:>10}\n", "pass", "before", "after", "nodes", "ms");
-  for (const Json& pass : report["passes"]) {
-    const auto before = pass["nodes_before"].get<int64_t>();
-    const auto after = pass["nodes_after"].get<int64_t>();
-    fmt::print("{:<24} {:>8} {:>8} {:>+8} {:>10.2f}\n", pass["pass"].get<std::string>(), before,
-               after, after - before, pass["milliseconds"].get<double>());
-  }
+  fmt::print("\n{:<24} {:>8} {:>9} {:>14} {:>14} {:>9}\n", "takes away", "nodes", "launches",
+             "FLOPs", "peak bytes", "ms");
+  PrintChange("sharing of memory", report["O0"], report["shared_memory"], 0.0);
+  for (const Json& pass : report["passes"])
+    PrintChange(pass["pass"].get<std::string>(), pass["before"], pass["after"],
+                pass["milliseconds"].get<double>());
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "frontend/convert/sentence_piece_json.h"
+
 namespace tenon {
 namespace {
 
@@ -63,7 +65,8 @@ constexpr std::array<NamedSplit, 20> kSplits = {{
 Result<const NamedSplit*> FindSplit(const TokenizerSpec& spec) {
   if (spec.model != "gpt2" || spec.merges.empty())
     return Unsupported(fmt::format("tokenizer.json can't be made of a '{}' tokenizer from GGUF, "
-                                   "only of byte-level BPE ('gpt2')",
+                                   "only of byte-level BPE ('gpt2') and SentencePiece with scores "
+                                   "('llama')",
                                    spec.model),
                        "tokenizer.ggml.model");
   for (const NamedSplit& split : kSplits) {
@@ -100,7 +103,8 @@ Json PreTokenizer(const NamedSplit& split) {
 
 bool IsAdded(const TokenizerSpec& spec, size_t id) {
   const TokenType type = id < spec.types.size() ? spec.types[id] : TokenType::kNormal;
-  return type == TokenType::kControl || type == TokenType::kUserDefined;
+  return type == TokenType::kControl || type == TokenType::kUserDefined ||
+         type == TokenType::kUnknown;
 }
 
 Json AddedTokens(const TokenizerSpec& spec) {
@@ -114,9 +118,18 @@ Json AddedTokens(const TokenizerSpec& spec) {
                       {"lstrip", false},
                       {"rstrip", false},
                       {"normalized", false},
-                      {"special", spec.types[id] == TokenType::kControl}});
+                      {"special", spec.types[id] != TokenType::kUserDefined}});
   }
   return tokens;
+}
+
+Json VocabularyOf(const TokenizerSpec& spec) {
+  Json vocabulary = Json::object();
+  // Added by position: by name, each would be compared with all before.
+  auto& members = vocabulary.get_ref<Json::object_t&>();
+  for (size_t id = 0; id < spec.tokens.size(); ++id)
+    members.emplace_back(spec.tokens[id], id);
+  return vocabulary;
 }
 
 Json Model(const TokenizerSpec& spec, const NamedSplit& split) {
@@ -128,12 +141,7 @@ Json Model(const TokenizerSpec& spec, const NamedSplit& split) {
                 {"fuse_unk", false},
                 {"byte_fallback", false},
                 {"ignore_merges", split.whole_words}};
-  // Added by position: by name, each would be compared with all before.
-  Json vocabulary = Json::object();
-  auto& members = vocabulary.get_ref<Json::object_t&>();
-  for (size_t id = 0; id < spec.tokens.size(); ++id)
-    members.emplace_back(spec.tokens[id], id);
-  model["vocab"] = std::move(vocabulary);
+  model["vocab"] = VocabularyOf(spec);
   Json& merges = model["merges"] = Json::array();
   for (const std::string& merge : spec.merges) {
     // The left part may be a space.
@@ -178,12 +186,21 @@ Json PostProcessor(const TokenizerSpec& spec) {
 }  // namespace
 
 Result<Json> MakeTokenizerJson(const TokenizerSpec& spec) {
-  TENON_ASSIGN_OR_RETURN(const NamedSplit* split, FindSplit(spec));
   Json json;
   json["version"] = "1.0";
   json["truncation"] = nullptr;
   json["padding"] = nullptr;
   json["added_tokens"] = AddedTokens(spec);
+  if (IsSentencePiece(spec)) {
+    json["normalizer"] = SentencePieceNormalizer(spec);
+    json["pre_tokenizer"] = nullptr;
+    json["post_processor"] = PostProcessor(spec);
+    json["decoder"] = SentencePieceDecoder(spec);
+    json["model"] = SentencePieceModel(spec);
+    json["model"]["vocab"] = VocabularyOf(spec);
+    return json;
+  }
+  TENON_ASSIGN_OR_RETURN(const NamedSplit* split, FindSplit(spec));
   json["normalizer"] = split->normalized ? Json{{"type", "NFC"}} : Json();
   json["pre_tokenizer"] = PreTokenizer(*split);
   json["post_processor"] = PostProcessor(spec);

@@ -11,8 +11,8 @@
 
 namespace tenon {
 
-// Of a byte-level BPE whose way of splitting text is known. kUnsupported, naming the part that
-// can't be made, for others.
+// Of a byte-level BPE whose way of splitting text is known, and of SentencePiece with scores.
+// kUnsupported, naming the part that can't be made, for others.
 Result<nlohmann::ordered_json> MakeTokenizerJson(const TokenizerSpec& spec);
 
 nlohmann::ordered_json MakeTokenizerConfig(const TokenizerSpec& spec,

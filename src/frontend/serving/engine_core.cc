@@ -22,7 +22,9 @@ Status EngineCore::WarmUp() {
                            LayerCheckpoints::Create(runner_, options_.checkpoint_interval));
   }
   constexpr int64_t kPromptTokens = 64;
-  const int64_t capacity = int64_t{runner_.kv_config().blocks} * kKvBlockTokens;
+  // No further than the model was trained for: learned positions end there.
+  const int64_t capacity = std::min(int64_t{runner_.kv_config().blocks} * kKvBlockTokens,
+                                    std::max<int64_t>(model_.source().config.context_length, 1));
   const int64_t decodes = std::min(options_.warmup_steps, capacity - 1);
   const int64_t prompt = std::min({kPromptTokens, options_.token_budget, capacity - decodes});
   Sequence sequence(runner_.kv(), CacheScope{}, PrefixCache::kOff);

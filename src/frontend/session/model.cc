@@ -6,10 +6,13 @@
 #include <cstdlib>
 
 #include "base/log.h"
+#include "frontend/session/export_check.h"
 #include "frontend/session/weight_file_cache.h"
 #include "hal/kernel_registry.h"
 #include "hal/self_check.h"
 #include "model/arch/architecture.h"
+#include "model/onnx/export_model.h"
+#include "model/onnx/genai_model.h"
 
 namespace tenon {
 namespace {
@@ -26,6 +29,9 @@ std::string TokenText(const Tokenizer& tokenizer, int32_t id) {
 
 Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
   TENON_ASSIGN_OR_RETURN(ModelSource source, OpenModel(path));
+  const bool genai = !FindGenaiDirectory(path).empty();
+  if (const auto found = FindOnnxExport(path); found && !genai)
+    TENON_RETURN_IF_ERROR(CheckExportedAttention(found->graph, source));
   std::unique_ptr<Model> model(new Model(std::move(source)));
   model->path_ = path;
   TENON_ASSIGN_OR_RETURN(model->tokenizer_, Tokenizer::Create(std::move(model->source_.tokenizer)));

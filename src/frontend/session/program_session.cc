@@ -19,20 +19,26 @@ Result<std::vector<ProgramValueId>> ToConstants(const std::vector<TensorView>& o
 
 }  // namespace
 
-Status ProgramSession::Optimize(Program& program, const ProgramSessionOptions& options) {
+ProgramPassContext MakePassContext(const OpTable& table, ThreadPool& pool, const KernelSet& kernels,
+                                   int64_t memory_limit) {
   ProgramPassContext context;
-  context.disabled = options.disabled_passes;
-  context.evaluate = [this](Program part, Program& target) -> Result<std::vector<ProgramValueId>> {
-    // A constant of a file has at most as many bytes as the file; what is computed from it may
-    // grow.
+  context.evaluate = [&table, &pool, &kernels, memory_limit](
+                         Program part, Program& target) -> Result<std::vector<ProgramValueId>> {
     ProgramOptions limited;
-    limited.memory_limit = int64_t{4} << 30;
+    limited.memory_limit = memory_limit;
     limited.packing = Sharing::kOff;
-    TENON_ASSIGN_OR_RETURN(const auto runner, ProgramRunner::Create(std::move(part), limited,
-                                                                    table_, *pool_, kernels_));
+    TENON_ASSIGN_OR_RETURN(const auto runner,
+                           ProgramRunner::Create(std::move(part), limited, table, pool, kernels));
     TENON_ASSIGN_OR_RETURN(const auto outputs, runner->Run({}));
     return ToConstants(outputs, target);
   };
+  return context;
+}
+
+Status ProgramSession::Optimize(Program& program, const ProgramSessionOptions& options) {
+  // A constant of a file has at most as many bytes as the file; what is computed from it may grow.
+  ProgramPassContext context = MakePassContext(table_, *pool_, kernels_, int64_t{4} << 30);
+  context.disabled = options.disabled_passes;
   TENON_ASSIGN_OR_RETURN(passes_, OptimizeProgram(program, context));
   return {};
 }

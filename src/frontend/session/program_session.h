@@ -29,6 +29,11 @@ struct ProgramSessionOptions {
   int64_t memory_limit = int64_t{64} << 30;
 };
 
+// Passes fold constants with these operators; what would take more than `memory_limit` bytes stays
+// to be computed. Refers to its arguments.
+ProgramPassContext MakePassContext(const OpTable& table, ThreadPool& pool, const KernelSet& kernels,
+                                   int64_t memory_limit);
+
 class ProgramSession {
  public:
   static Result<std::unique_ptr<ProgramSession>> Open(const std::filesystem::path& path,

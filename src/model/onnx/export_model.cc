@@ -66,8 +66,8 @@ class Collector {
   Status Place(const OnnxNode& node, const std::string& input, std::string_view kind,
                const Constants& constants);
   Status SetOrder(const OnnxNode& node, Order order);
-  // The module of a node "/model/layers.0/mlp/up_proj/MatMul" as the family calls it; empty when it
-  // has none of that name.
+  // The module of a node "/model/layers.0/mlp/up_proj/MatMul", or of one with such a scope, as the
+  // family calls it; empty when it has none of that name.
   std::string ModuleOf(const OnnxNode& node) const;
   Error NotSupported(const OnnxNode& node, std::string_view message) const {
     return Unsupported(std::string(message),
@@ -82,12 +82,14 @@ class Collector {
 };
 
 std::string Collector::ModuleOf(const OnnxNode& node) const {
-  std::string path = node.name;
-  const size_t last = path.rfind('/');
-  if (last == std::string::npos || last == 0 || path[0] != '/')
-    return {};
-  path = path.substr(1, last - 1);
-  std::ranges::replace(path, '/', '.');
+  std::string path = node.scope;
+  if (path.empty()) {
+    const size_t last = node.name.rfind('/');
+    if (last == std::string::npos || last == 0 || node.name[0] != '/')
+      return {};
+    path = node.name.substr(1, last - 1);
+    std::ranges::replace(path, '/', '.');
+  }
   const HfFamily& family = *config_.family;
   // A wrapper around the model adds names in front.
   const std::string dotted = "." + path;
@@ -147,6 +149,8 @@ Status Collector::Node(const OnnxNode& node, const Constants& constants) {
   }
   if (node.op == "Gather")
     return Place(node, input(0), "weight", constants);
+  if (node.op == "RMSNormalization")
+    return Place(node, input(1), "weight", constants);
   if (node.op == "LayerNormalization") {
     TENON_RETURN_IF_ERROR(Place(node, input(1), "weight", constants));
     return Place(node, input(2), "bias", constants);
@@ -164,17 +168,19 @@ Status Collector::CheckCounts(const OnnxGraph& graph) const {
   for (const OnnxNode& node : graph.nodes)
     ++counts[node.op];
   const int64_t layers = config_.model.layer_count;
-  if (counts["Softmax"] == 0)
+  // From operator set 23 on attention may be one operator.
+  const int64_t attentions = counts["Softmax"] + counts["Attention"];
+  if (attentions == 0)
     return {};
   const std::map<Activation, std::string> kActivations = {{Activation::kSilu, "Sigmoid"},
                                                           {Activation::kGelu, "Tanh"},
                                                           {Activation::kGeluErf, "Erf"},
                                                           {Activation::kRelu, "Relu"}};
   const std::string& activation = kActivations.at(config_.model.activation);
-  if (counts["Softmax"] != layers || counts[activation] != layers)
-    return Unsupported(fmt::format("{} Softmax and {} {} nodes; {} of both are what {} with {} "
-                                   "layers has",
-                                   counts["Softmax"], counts[activation], activation, layers,
+  if (attentions != layers || counts[activation] != layers)
+    return Unsupported(fmt::format("{} Softmax or Attention and {} {} nodes; {} of both are what "
+                                   "{} with {} layers has",
+                                   attentions, counts[activation], activation, layers,
                                    config_.family->architecture, layers),
                        file_.name());
   return {};

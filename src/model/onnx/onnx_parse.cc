@@ -175,6 +175,28 @@ Status ReadAttributeField(const WireReader& r, const WireField& f, int depth,
   }
 }
 
+// The module in "['', 'model', 'model.layers.0.mlp.up_proj', 'linear']", which torch's exporter
+// writes beside each node: the last but one of the scopes. Empty when the text is not of that form.
+std::string ModuleInScopes(std::string_view text) {
+  constexpr std::string_view kBetween = "', '";
+  const size_t last = text.rfind(kBetween);
+  if (last == std::string_view::npos || last == 0)
+    return {};
+  const size_t before = text.rfind(kBetween, last - 1);
+  if (before == std::string_view::npos)
+    return {};
+  const size_t begin = before + kBetween.size();
+  return begin > last ? std::string() : std::string(text.substr(begin, last - begin));
+}
+
+Status ReadNodeMetadata(const WireReader& r, const WireField& f, OnnxNode& node) {
+  std::vector<std::pair<std::string, std::string>> entry;
+  TENON_RETURN_IF_ERROR(AppendPair(r, f, entry));
+  if (entry.back().first == "pkg.torch.onnx.name_scopes")
+    node.scope = ModuleInScopes(entry.back().second);
+  return {};
+}
+
 Status ReadNodeField(const WireReader& r, const WireField& f, int depth, OnnxNode& node) {
   switch (f.number) {
     case 1:
@@ -196,6 +218,8 @@ Status ReadNodeField(const WireReader& r, const WireField& f, int depth, OnnxNod
       if (node.domain == "ai.onnx")
         node.domain.clear();
       return {};
+    case 9:
+      return ReadNodeMetadata(r, f, node);
     default:
       return {};
   }

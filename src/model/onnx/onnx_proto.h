@@ -71,6 +71,7 @@ struct OnnxNode {
   std::string domain;  // "" and "ai.onnx" are the same; read as ""
   std::string op;
   std::string name;
+  std::string scope;                // the torch module that made it, "model.layers.0.mlp.up_proj"
   std::vector<std::string> inputs;  // "": left out
   std::vector<std::string> outputs;
   std::vector<OnnxAttribute> attributes;

@@ -180,9 +180,8 @@ Status Attention(NodeCall& call) {
   }
   FloatOutput kept(scores);
   args.scores = call.Wants(3) ? kept.data() : nullptr;
-  call.CountFlops(2.0 * static_cast<double>(q.batch * q.heads) *
-                  static_cast<double>(q.rows * args.keys) * static_cast<double>(q.width + v.width));
-  Attend(args, call.pool());
+  const int64_t pairs = Attend(args, call.pool());
+  call.CountFlops(2.0 * static_cast<double>(pairs) * static_cast<double>(q.width + v.width));
   result.Finish();
   if (call.Wants(3))
     kept.Finish();

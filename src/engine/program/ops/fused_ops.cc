@@ -222,9 +222,8 @@ Status FusedAttention(NodeCall& call) {
   args.out_batch_stride = q.heads * q.rows * v.width;
   args.out_head_stride = rows_first ? v.width : q.rows * v.width;
   args.out_row_stride = rows_first ? q.heads * v.width : v.width;
-  call.CountFlops(2.0 * static_cast<double>(q.batch * q.heads) *
-                  static_cast<double>(q.rows * k.rows) * static_cast<double>(q.width + v.width));
-  Attend(args, call.pool());
+  const int64_t pairs = Attend(args, call.pool());
+  call.CountFlops(2.0 * static_cast<double>(pairs) * static_cast<double>(q.width + v.width));
   return {};
 }
 

@@ -35,8 +35,13 @@ std::optional<std::vector<int64_t>> TargetNumbers(const Symbols& target,
 
 void FoldReshape(ProgramIndex& index, ProgramNode& node, const std::vector<SymbolicValue>& known) {
   const ProgramValueId list = node.Input(1);
-  if (!list.valid() || index.program().ConstantOf(list) != nullptr ||
-      node.Integer("allowzero", 0) != 0 || !known[list.index()].elements)
+  if (!list.valid() || index.program().ConstantOf(list) != nullptr || !known[list.index()].elements)
+    return;
+  // With allowzero a 0 is an extent, which the new list can't say.
+  const auto& elements = *known[list.index()].elements;
+  const bool empty = std::any_of(elements.begin(), elements.end(),
+                                 [](const Symbol& element) { return element.number == 0; });
+  if (node.Integer("allowzero", 0) != 0 && empty)
     return;
   const auto numbers =
       TargetNumbers(*known[list.index()].elements, known[node.inputs[0].index()].shape);

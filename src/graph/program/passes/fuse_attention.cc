@@ -1,80 +1,14 @@
-// fuse_rotary and fuse_attention.
-//
-// fuse_rotary: x*cos + concat(-x[.., h:], x[.., :h])*sin becomes tenon.Rotary(x, cos, sin).
 // fuse_attention: softmax(q k^T * s + mask) v becomes tenon.Attention(q, k, v, mask);
 // transpositions of q, k, v and the result between [batch, rows, heads, width] and [batch, heads,
 // rows, width], and the repetition of key and value heads (Unsqueeze, Expand, Reshape), become
-// attributes or nothing.
+// attributes or nothing. The scale may be on the scores, on q, on k or on both (torch's
+// scaled_dot_product_attention multiplies each by its root). Exporters of that function also put 0
+// where softmax gave no number, in rows that see no key: the fused operator has 0 there anyway.
 #include "graph/program/passes/patterns.h"
 #include "graph/program/passes/program_pass.h"
 
 namespace tenon {
 namespace {
-
-// x[.., begin:end] of the last dimension: x and begin.
-struct LastSlice {
-  ProgramValueId x;
-  int64_t begin = 0;
-  int64_t end = 0;
-};
-
-std::optional<LastSlice> MatchLastSlice(ProgramIndex& index, ProgramValueId id) {
-  ProgramNode* node = index.ProducerOf(id, "Slice");
-  if (node == nullptr || node->inputs.size() < 4)
-    return std::nullopt;
-  const auto starts = index.Integers(node->Input(1));
-  const auto ends = index.Integers(node->Input(2));
-  const auto axes = index.Integers(node->Input(3));
-  const auto steps = index.Integers(node->Input(4));
-  const int64_t rank = KnownRank(index.program(), node->inputs[0]);
-  if (!starts || !ends || !axes || starts->size() != 1 || ends->size() != 1 || axes->size() != 1 ||
-      ((*axes)[0] != -1 && (*axes)[0] != rank - 1) || (steps && *steps != std::vector<int64_t>{1}))
-    return std::nullopt;
-  return LastSlice{node->inputs[0], (*starts)[0], (*ends)[0]};
-}
-
-// concat(-x[.., h:], x[.., :h]): x.
-ProgramValueId RotatedHalf(ProgramIndex& index, ProgramValueId id) {
-  ProgramNode* concat = index.ProducerOf(id, "Concat");
-  if (concat == nullptr || concat->inputs.size() != 2)
-    return {};
-  ProgramNode* negative = index.ProducerOf(concat->inputs[0], "Neg");
-  const auto high = negative == nullptr ? std::nullopt : MatchLastSlice(index, negative->inputs[0]);
-  const auto low = MatchLastSlice(index, concat->inputs[1]);
-  if (!high || !low || high->x != low->x)
-    return {};
-  const int64_t width = KnownExtent(index.program(), low->x, -1);
-  const int64_t axis = concat->Integer("axis", 0);
-  const bool last = axis == -1 || axis == KnownRank(index.program(), low->x) - 1;
-  const bool halves = width > 0 && low->begin == 0 && low->end * 2 == width &&
-                      high->begin == low->end && high->end >= width;
-  return last && halves ? low->x : ProgramValueId();
-}
-
-void FuseRotaryAt(ProgramIndex& index, ProgramNode& sum) {
-  for (const size_t i : {size_t{0}, size_t{1}}) {
-    ProgramNode* turned = index.ProducerOf(sum.inputs[i], "Mul");
-    ProgramNode* plain = index.ProducerOf(sum.inputs[1 - i], "Mul");
-    if (turned == nullptr || plain == nullptr)
-      continue;
-    for (const size_t j : {size_t{0}, size_t{1}}) {
-      const ProgramValueId x = RotatedHalf(index, turned->inputs[j]);
-      const ProgramValueId cos = x.valid() ? OtherInput(*plain, x) : ProgramValueId();
-      if (!cos.valid() || !IsF32(index.program(), x) ||
-          !SameShape(index.program(), x, sum.outputs[0]))
-        continue;
-      ProgramNode rotary;
-      rotary.domain = "tenon";
-      rotary.op = "Rotary";
-      rotary.name = sum.name;
-      rotary.version = 1;
-      rotary.inputs = {x, cos, turned->inputs[1 - j]};
-      rotary.outputs = sum.outputs;
-      index.Replace(sum, std::move(rotary));
-      return;
-    }
-  }
-}
 
 bool HasPermutation(const ProgramNode& node, std::vector<int64_t> wanted) {
   const auto* perm = node.Integers("perm");
@@ -111,21 +45,47 @@ ProgramValueId UnrepeatedHeads(ProgramIndex& index, ProgramValueId id) {
   return from[0] == to[0] && from[2] == to[2] && from[3] == to[3] ? x : ProgramValueId();
 }
 
+// Takes factors off the value: "Mul" or "Div" by a scalar.
+void TakeScale(ProgramIndex& index, ProgramValueId& id, double& scale) {
+  if (const auto scaled = MatchScalar(index, id, "Mul")) {
+    scale *= scaled->scalar;
+    id = scaled->value;
+  } else if (const auto divided = MatchScalar(index, id, "Div")) {
+    scale /= divided->scalar;
+    id = divided->value;
+  }
+}
+
+// What softmax gave, where 0 replaces what is no number: Where(IsNaN(p), 0, p).
+ProgramValueId Unguarded(ProgramIndex& index, ProgramValueId id) {
+  ProgramNode* choice = index.ProducerOf(id, "Where");
+  ProgramNode* test = choice == nullptr ? nullptr : index.ProducerOf(choice->Input(0), "IsNaN");
+  const bool guard = test != nullptr && choice->inputs.size() == 3 &&
+                     test->Input(0) == choice->inputs[2] && index.HasOneUse(choice->inputs[0]) &&
+                     index.Scalar(choice->inputs[1]) == 0.0;
+  return guard ? choice->inputs[2] : id;
+}
+
 struct AttentionMatch {
   ProgramValueId q;
   ProgramValueId k;  // [b, heads, t, d], or rows first
   bool k_rows_first = false;
   ProgramValueId mask;
+  ProgramNode* choice = nullptr;  // the mask in another form (ChoiceOfScores)
   double scale = 1.0;
 };
 
 bool MatchKey(ProgramIndex& index, ProgramValueId transposed, AttentionMatch& match) {
+  TakeScale(index, transposed, match.scale);
   ProgramNode* node = index.ProducerOf(transposed, "Transpose");
   if (node == nullptr)
     return false;
   match.k = node->inputs[0];
   match.k_rows_first = HasPermutation(*node, {0, 2, 3, 1});
-  return match.k_rows_first || HasPermutation(*node, {0, 1, 3, 2});
+  if (!match.k_rows_first && !HasPermutation(*node, {0, 1, 3, 2}))
+    return false;
+  TakeScale(index, match.k, match.scale);
+  return true;
 }
 
 bool MaskFits(const Program& program, ProgramValueId mask, ProgramValueId scores) {
@@ -140,11 +100,50 @@ bool MaskFits(const Program& program, ProgramValueId mask, ProgramValueId scores
          (heads == 1 || heads == KnownExtent(program, scores, 1));
 }
 
+// A choice between scores and a number so low that no key is left, Where(sees, scores, low), which
+// only the softmax reads; null when it is none.
+ProgramNode* ChoiceOfScores(ProgramIndex& index, ProgramValueId id) {
+  constexpr double kNoKey = -1e30;  // added to any score, the same float
+  const Program& program = index.program();
+  ProgramNode* choice = index.ProducerOf(id, "Where");
+  if (choice == nullptr || choice->inputs.size() != 3 || !index.HasOneUse(id))
+    return nullptr;
+  const ProgramValueId sees = choice->inputs[0];
+  const auto low = index.Scalar(choice->inputs[2]);
+  const int64_t heads = KnownRank(program, sees) < 4 ? 1 : KnownExtent(program, sees, 1);
+  const bool fits = low && *low <= kNoKey && program.value(sees).shape && heads == 1 &&
+                    KnownRank(program, choice->inputs[1]) == 4 &&
+                    SameShape(program, choice->inputs[1], id);
+  return fits ? choice : nullptr;
+}
+
+// The choice as something to add: Where(sees, 0, low).
+ProgramValueId MaskOfChoice(ProgramIndex& index, ProgramNode& choice) {
+  Program& program = index.program();
+  const float zero = 0.0F;
+  ProgramNode mask;
+  mask.op = "Where";
+  mask.name = choice.name;
+  mask.version = choice.version;
+  mask.inputs = {
+      choice.inputs[0],
+      program.AddConstant("nothing", ElementType::kF32, {}, std::as_bytes(std::span(&zero, 1))),
+      choice.inputs[2]};
+  const ProgramValueId made = program.AddValue(choice.name + " mask", ElementType::kF32);
+  program.value(made).shape = program.value(choice.inputs[0]).shape;
+  mask.outputs = {made};
+  index.Replace(choice, std::move(mask));
+  return made;
+}
+
 // q k^T scaled and masked, from the softmax's input back.
 std::optional<AttentionMatch> MatchScores(ProgramIndex& index, ProgramValueId id) {
   const Program& program = index.program();
   AttentionMatch match;
-  if (ProgramNode* sum = index.ProducerOf(id, "Add")) {
+  match.choice = ChoiceOfScores(index, id);
+  if (match.choice != nullptr) {
+    id = match.choice->inputs[1];
+  } else if (ProgramNode* sum = index.ProducerOf(id, "Add")) {
     for (const size_t i : {size_t{0}, size_t{1}}) {
       const ProgramValueId scores = sum->inputs[i];
       const bool product = index.ProducerOf(scores, "MatMul") != nullptr ||
@@ -158,19 +157,14 @@ std::optional<AttentionMatch> MatchScores(ProgramIndex& index, ProgramValueId id
     if (!match.mask.valid())
       return std::nullopt;
   }
-  if (const auto scaled = MatchScalar(index, id, "Mul")) {
-    match.scale = scaled->scalar;
-    id = scaled->value;
-  } else if (const auto divided = MatchScalar(index, id, "Div")) {
-    match.scale = 1.0 / divided->scalar;
-    id = divided->value;
-  }
+  TakeScale(index, id, match.scale);
   ProgramNode* product = index.ProducerOf(id, "MatMul");
   if (product == nullptr || KnownRank(program, product->inputs[0]) != 4 ||
       !MatchKey(index, product->inputs[1], match))
     return std::nullopt;
   match.q = product->inputs[0];
-  return match;
+  TakeScale(index, match.q, match.scale);
+  return KnownRank(program, match.q) == 4 ? std::optional(match) : std::nullopt;
 }
 
 // The value without its transposition, where there is one, with the attribute that says so.
@@ -184,7 +178,7 @@ void TakeLayout(ProgramIndex& index, ProgramValueId& id, const char* attribute, 
 
 void FuseAttentionAt(ProgramIndex& index, ProgramNode& product) {
   const Program& program = index.program();
-  ProgramNode* softmax = index.ProducerOf(product.inputs[0], "Softmax");
+  ProgramNode* softmax = index.ProducerOf(Unguarded(index, product.inputs[0]), "Softmax");
   const int64_t axis = softmax == nullptr ? 0 : softmax->Integer("axis", -1);
   if (softmax == nullptr || softmax->version < 13 || (axis != -1 && axis != 3))
     return;
@@ -192,6 +186,11 @@ void FuseAttentionAt(ProgramIndex& index, ProgramNode& product) {
   if (!match || KnownRank(program, match->k) != 4 || KnownRank(program, product.inputs[1]) != 4 ||
       !IsF32(program, match->q) ||
       !(program.value(match->q).shape->front() == program.value(match->k).shape->front()))
+    return;
+  // A choice that becomes a mask leaves the softmax without its input.
+  const bool guarded = softmax->outputs[0] != product.inputs[0];
+  if (match->choice != nullptr &&
+      (!index.HasOneUse(product.inputs[0]) || index.Uses(softmax->outputs[0]) != (guarded ? 2 : 1)))
     return;
   ProgramNode fused;
   fused.domain = "tenon";
@@ -216,7 +215,9 @@ void FuseAttentionAt(ProgramIndex& index, ProgramNode& product) {
     TakeLayout(index, k, "k_rows_first", fused);
   TakeLayout(index, v, "v_rows_first", fused);
   fused.inputs = {q, k, v};
-  if (match->mask.valid())
+  if (match->choice != nullptr)
+    fused.inputs.push_back(MaskOfChoice(index, *match->choice));
+  else if (match->mask.valid())
     fused.inputs.push_back(match->mask);
   const auto users = index.Users(product.outputs[0]);
   if (users.size() == 1 && index.HasOneUse(product.outputs[0]) && users[0]->Is("Transpose") &&
@@ -231,16 +232,6 @@ void FuseAttentionAt(ProgramIndex& index, ProgramNode& product) {
 }
 
 }  // namespace
-
-Status FuseRotary(Program& program, const ProgramPassContext&) {
-  ProgramIndex index(program);
-  for (ProgramNode& node : program.nodes) {
-    if (!index.IsRemoved(node) && node.Is("Add"))
-      FuseRotaryAt(index, node);
-  }
-  index.Finish();
-  return {};
-}
 
 Status FuseAttention(Program& program, const ProgramPassContext&) {
   ProgramIndex index(program);

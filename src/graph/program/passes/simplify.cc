@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "graph/program/passes/patterns.h"
 #include "graph/program/passes/program_index.h"
 #include "graph/program/passes/program_pass.h"
 
@@ -17,6 +18,9 @@ ProgramValueId PassedOn(const ProgramIndex& index, const Program& program,
   if (node.Is("Identity") || (node.Is("Dropout") && node.inputs.size() == 1 && one_output))
     return node.inputs[0];
   if (node.Is("Concat") && node.inputs.size() == 1)
+    return node.inputs[0];
+  if (node.Is("Reshape") && node.Input(0).valid() &&
+      SameShape(program, node.inputs[0], node.outputs[0]))
     return node.inputs[0];
   if (node.Is("Cast") && program.value(node.Input(0)).type != ElementType::kUndefined &&
       static_cast<int64_t>(program.value(node.Input(0)).type) == node.Integer("to", 0))
@@ -33,10 +37,24 @@ ProgramValueId PassedOn(const ProgramIndex& index, const Program& program,
                                                                  : ProgramValueId();
 }
 
-std::string Key(const ProgramNode& node) {
+// Constants of this many bytes are compared by what they hold: exporters write scalars anew for
+// each reader.
+constexpr size_t kSmallConstant = 64;
+
+std::string InputKey(const Program& program, ProgramValueId id) {
+  const Constant* constant = program.ConstantOf(id);
+  if (constant == nullptr || constant->bytes.size() > kSmallConstant)
+    return fmt::format("{},", id.valid() ? static_cast<int64_t>(id.index()) : -1);
+  std::string key = fmt::format("{}{}:", static_cast<int>(constant->type), constant->shape);
+  for (const std::byte byte : constant->bytes)
+    key += fmt::format("{:02x}", std::to_integer<int>(byte));
+  return key + ",";
+}
+
+std::string Key(const Program& program, const ProgramNode& node) {
   std::string key = fmt::format("{}.{}.{}(", node.domain, node.op, node.version);
   for (const ProgramValueId id : node.inputs)
-    key += fmt::format("{},", id.valid() ? static_cast<int64_t>(id.index()) : -1);
+    key += InputKey(program, id);
   for (const auto& [name, value] : node.attributes) {
     key += name;
     if (const auto* i = std::get_if<int64_t>(&value))
@@ -51,6 +69,43 @@ std::string Key(const ProgramNode& node) {
       return {};  // other kinds are not compared
   }
   return key + fmt::format("){}", node.outputs.size());
+}
+
+bool SameDims(const ProgramDim& a, const ProgramDim& b) {
+  return a == b && (a.value >= 0 || !a.name.empty());
+}
+
+// x, where the node is the last of Reshape([-1, c, d]), Transpose([0, 2, 1]), Reshape([a, b, d, c])
+// of x [a, b, c, d]: torch's exporter turns matrices of a batch so. Invalid otherwise.
+ProgramValueId TurnedInBatch(ProgramIndex& index, const ProgramNode& node) {
+  const Program& program = index.program();
+  ProgramNode* turn = node.Is("Reshape") ? index.ProducerOf(node.Input(0), "Transpose") : nullptr;
+  const auto* perm = turn == nullptr ? nullptr : turn->Integers("perm");
+  if (perm == nullptr || *perm != std::vector<int64_t>{0, 2, 1})
+    return {};
+  ProgramNode* join = index.ProducerOf(turn->Input(0), "Reshape");
+  if (join == nullptr || KnownRank(program, join->Input(0)) != 4 ||
+      KnownRank(program, node.outputs[0]) != 4 || KnownRank(program, join->outputs[0]) != 3)
+    return {};
+  const auto& x = *program.value(join->inputs[0]).shape;
+  const auto& joined = *program.value(join->outputs[0]).shape;
+  const auto& out = *program.value(node.outputs[0]).shape;
+  const bool turned = SameDims(x[0], out[0]) && SameDims(x[1], out[1]) && SameDims(x[2], out[3]) &&
+                      SameDims(x[3], out[2]) && SameDims(x[2], joined[1]) &&
+                      SameDims(x[3], joined[2]);
+  return turned ? join->inputs[0] : ProgramValueId();
+}
+
+void ReplaceByTranspose(ProgramIndex& index, ProgramNode& node, ProgramValueId x,
+                        std::vector<int64_t> perm) {
+  ProgramNode made;
+  made.op = "Transpose";
+  made.name = node.name;
+  made.version = node.version;
+  made.inputs = {x};
+  made.outputs = node.outputs;
+  made.attributes.emplace_back("perm", std::move(perm));
+  index.Replace(node, std::move(made));
 }
 
 bool IsRandom(const ProgramNode& node) {
@@ -79,7 +134,7 @@ Status MergeCommonNodes(Program& program, const ProgramPassContext&) {
   ProgramIndex index(program);
   std::unordered_map<std::string, ProgramNode*> seen;
   for (ProgramNode& node : program.nodes) {
-    const std::string key = IsRandom(node) ? std::string() : Key(node);
+    const std::string key = IsRandom(node) ? std::string() : Key(program, node);
     if (key.empty())
       continue;
     const auto [found, is_new] = seen.emplace(key, &node);
@@ -101,6 +156,10 @@ Status MergeCommonNodes(Program& program, const ProgramPassContext&) {
 Status RemoveTransposes(Program& program, const ProgramPassContext&) {
   ProgramIndex index(program);
   for (ProgramNode& node : program.nodes) {
+    if (const ProgramValueId x = TurnedInBatch(index, node); x.valid()) {
+      ReplaceByTranspose(index, node, x, {0, 1, 3, 2});
+      continue;
+    }
     ProgramNode* before =
         node.Is("Transpose") ? index.ProducerOf(node.Input(0), "Transpose") : nullptr;
     const auto* second = node.Integers("perm");
@@ -119,14 +178,7 @@ Status RemoveTransposes(Program& program, const ProgramPassContext&) {
       index.Remove(node);
       continue;
     }
-    ProgramNode joined;
-    joined.op = "Transpose";
-    joined.name = node.name;
-    joined.version = node.version;
-    joined.inputs = {before->inputs[0]};
-    joined.outputs = node.outputs;
-    joined.attributes.emplace_back("perm", std::move(both));
-    index.Replace(node, std::move(joined));
+    ReplaceByTranspose(index, node, before->inputs[0], std::move(both));
   }
   index.Finish();
   return {};

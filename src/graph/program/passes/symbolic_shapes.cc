@@ -4,22 +4,18 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <numeric>
+
+#include "graph/program/passes/symbol_arithmetic.h"
 
 namespace tenon {
 namespace {
 
-using Symbols = std::vector<Symbol>;
 // Shapes and index lists; longer tensors are data.
 constexpr size_t kMostElements = 64;
 
 // A count that the file gives, known and from 0 to `most`.
 bool Within(const Symbol& count, int64_t most) {
   return count.number && *count.number >= 0 && *count.number <= most;
-}
-
-Symbol Number(int64_t value) {
-  return {value, {}};
 }
 
 bool OneOf(std::string_view op, std::initializer_list<std::string_view> names) {
@@ -40,7 +36,9 @@ class Inference {
   void Elements(const ProgramNode& node);
   void Elementwise(const ProgramNode& node);
   void MatMul(const ProgramNode& node);
+  void Gemm(const ProgramNode& node);
   void Gather(const ProgramNode& node);
+  void GatherNd(const ProgramNode& node);
   void Concat(const ProgramNode& node);
   void Reshape(const ProgramNode& node);
   void Resqueeze(const ProgramNode& node);
@@ -129,45 +127,6 @@ void Inference::Declared(ProgramValueId id) {
   }
 }
 
-// Names of results: equal operations on equal names have equal names.
-Symbol Combine(std::string_view op, const Symbol& a, const Symbol& b) {
-  if (a.number && b.number) {
-    const int64_t x = *a.number;
-    const int64_t y = *b.number;
-    int64_t out = 0;
-    if (op == "Add" && !__builtin_add_overflow(x, y, &out))
-      return Number(out);
-    if (op == "Sub" && !__builtin_sub_overflow(x, y, &out))
-      return Number(out);
-    if (op == "Mul" && !__builtin_mul_overflow(x, y, &out))
-      return Number(out);
-    if (op == "Div" && y > 0)
-      return Number(x / y);
-  }
-  if (b.number && *b.number == (op == "Mul" || op == "Div" ? 1 : 0))
-    return a;
-  if (a.number && (op == "Add" || op == "Mul") && *a.number == (op == "Mul" ? 1 : 0))
-    return b;
-  const auto text = [](const Symbol& s) { return s.number ? std::to_string(*s.number) : s.name; };
-  std::string left = text(a);
-  std::string right = text(b);
-  if ((op == "Add" || op == "Mul") && right < left)
-    std::swap(left, right);
-  return {std::nullopt, fmt::format("({} {} {})", left, op, right)};
-}
-
-// 1, 0, or not known.
-std::optional<int64_t> AreEqual(const Symbol& a, const Symbol& b) {
-  if (a.number && b.number)
-    return *a.number == *b.number ? 1 : 0;
-  if (a == b)
-    return 1;
-  const bool negative = (a.number && *a.number < 0) || (b.number && *b.number < 0);
-  const bool sum =
-      a.name.find("Sub") != std::string::npos || b.name.find("Sub") != std::string::npos;
-  return negative && !sum ? std::optional<int64_t>(0) : std::nullopt;
-}
-
 // Small integer tensors through the operators that shapes are computed with.
 void Inference::Elements(const ProgramNode& node) {
   SymbolicValue& out = Out(node);
@@ -235,6 +194,15 @@ void Inference::MatMul(const ProgramNode& node) {
   Out(node).shape = std::move(batch);
 }
 
+void Inference::Gemm(const ProgramNode& node) {
+  const auto& a = In(node, 0).shape;
+  const auto& b = In(node, 1).shape;
+  if (!a || !b || a->size() != 2 || b->size() != 2)
+    return;
+  Out(node).shape = Symbols{(*a)[node.Integer("transA", 0) != 0 ? 1 : 0],
+                            (*b)[node.Integer("transB", 0) != 0 ? 0 : 1]};
+}
+
 void Inference::Gather(const ProgramNode& node) {
   const SymbolicValue& x = In(node, 0);
   const SymbolicValue& indices = In(node, 1);
@@ -265,6 +233,18 @@ void Inference::Gather(const ProgramNode& node) {
   out.elements = std::move(picked);
 }
 
+// The index's last dimension picks as many of the data's; the rest of both is the shape.
+void Inference::GatherNd(const ProgramNode& node) {
+  const auto& x = In(node, 0).shape;
+  const auto& indices = In(node, 1).shape;
+  if (!x || !indices || indices->empty() || node.Integer("batch_dims", 0) != 0 ||
+      !Within(indices->back(), static_cast<int64_t>(x->size())))
+    return;
+  Symbols shape(indices->begin(), indices->end() - 1);
+  shape.insert(shape.end(), x->begin() + *indices->back().number, x->end());
+  Out(node).shape = std::move(shape);
+}
+
 void Inference::Concat(const ProgramNode& node) {
   SymbolicValue& out = Out(node);
   bool listed = true;
@@ -290,38 +270,6 @@ void Inference::Concat(const ProgramNode& node) {
   out.shape = std::move(shape);
   if (listed && all.size() <= kMostElements)
     out.elements = std::move(all);
-}
-
-// The dimension that -1 stands for: what is left of `from` without the others of `to`.
-std::optional<Symbol> OpenDimension(Symbols from, const Symbols& to) {
-  int64_t have = 1;
-  int64_t need = 1;
-  Symbols wanted;
-  for (const Symbol& dim : to) {
-    if (dim.number == -1)
-      continue;
-    if (dim.number && __builtin_mul_overflow(need, *dim.number, &need))
-      return std::nullopt;
-    if (!dim.number)
-      wanted.push_back(dim);
-  }
-  Symbols left;
-  for (const Symbol& dim : from) {
-    const auto same = std::find(wanted.begin(), wanted.end(), dim);
-    if (dim.number && __builtin_mul_overflow(have, *dim.number, &have))
-      return std::nullopt;
-    if (dim.number)
-      continue;
-    if (same != wanted.end())
-      wanted.erase(same);
-    else
-      left.push_back(dim);
-  }
-  if (!wanted.empty() || need <= 0 || have % need != 0)
-    return std::nullopt;
-  if (left.empty())
-    return Number(have / need);
-  return left.size() == 1 && have == need ? std::optional(left[0]) : std::nullopt;
 }
 
 void Inference::Reshape(const ProgramNode& node) {
@@ -351,10 +299,14 @@ void Inference::Reshape(const ProgramNode& node) {
 
 void Inference::Resqueeze(const ProgramNode& node) {
   const auto& x = In(node, 0).shape;
-  const auto axes = List(node, 1, "axes");
+  const bool adds = node.op == "Unsqueeze";
+  auto axes = List(node, 1, "axes");
+  // Without axes all dimensions of 1 go: of one dimension that is known.
+  const bool listed = node.Input(1).valid() || node.Find("axes") != nullptr;
+  if (x && !adds && !listed && x->size() == 1 && (*x)[0].number == 1)
+    axes = std::vector<int64_t>{0};
   if (!x || !axes)
     return;
-  const bool adds = node.op == "Unsqueeze";
   const auto rank = static_cast<int64_t>(x->size() + (adds ? axes->size() : 0));
   std::vector<bool> named(static_cast<size_t>(rank));
   for (const int64_t axis : *axes) {
@@ -460,10 +412,17 @@ bool Inference::MakerNode(const ProgramNode& node) {
     out.type = ElementType::kI64;
     out.shape = FreshShape(1);
     const auto& x = In(node, 0).shape;
-    if (!x || node.Find("start") != nullptr || node.Find("end") != nullptr)
+    if (!x)
       return true;
-    out.shape = Symbols{Number(static_cast<int64_t>(x->size()))};
-    out.elements = x;
+    const auto rank = static_cast<int64_t>(x->size());
+    const auto at = [&](std::string_view name, int64_t otherwise) {
+      const int64_t given = node.Integer(name, otherwise);
+      return std::clamp<int64_t>(given < 0 ? given + rank : given, 0, rank);
+    };
+    const int64_t begin = at("start", 0);
+    const int64_t end = std::max(at("end", rank), begin);
+    out.shape = Symbols{Number(end - begin)};
+    out.elements = Symbols(x->begin() + begin, x->begin() + end);
     return true;
   }
   if (node.op == "ConstantOfShape") {
@@ -511,11 +470,18 @@ bool Inference::MovingNode(const ProgramNode& node) {
     return true;
   }
   if (node.op == "Split") {
-    for (const ProgramValueId id : node.outputs) {
-      if (!id.valid() || !x)
+    const auto rank = static_cast<int64_t>(x ? x->size() : 0);
+    const int64_t given = node.Integer("axis", 0);
+    const int64_t axis = given < 0 ? given + rank : given;
+    const auto sizes = List(node, 1, "split");
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].valid() || axis < 0 || axis >= rank)
         continue;
-      values_[id.index()].type = In(node, 0).type;
-      values_[id.index()].shape = FreshShape(x->size());
+      SymbolicValue& part = values_[node.outputs[i].index()];
+      part.type = In(node, 0).type;
+      part.shape = x;
+      const bool listed = sizes && i < sizes->size() && (*sizes)[i] >= 0;
+      (*part.shape)[static_cast<size_t>(axis)] = listed ? Number((*sizes)[i]) : Fresh();
     }
     return true;
   }
@@ -537,8 +503,14 @@ void Inference::Node(const ProgramNode& node) {
   }
   if (node.op == "MatMul")
     MatMul(node);
+  else if (node.op == "Gemm")
+    Gemm(node);
+  else if (node.op == "Flatten" && In(node, 0).shape)
+    out.shape = FreshShape(2);
   else if (node.op == "Gather")
     Gather(node);
+  else if (node.op == "GatherND")
+    GatherNd(node);
   else if (node.op == "Concat")
     Concat(node);
   else if (node.op == "Reshape")
@@ -549,8 +521,8 @@ void Inference::Node(const ProgramNode& node) {
     Reduce(node);
   else if (node.op == "Slice")
     Slice(node);
-  else if (OneOf(node.op, {"LayerNormalization", "Softmax", "LogSoftmax", "Trilu", "CumSum",
-                           "ScatterND", "SimplifiedLayerNormalization"}))
+  else if (OneOf(node.op, {"LayerNormalization", "RMSNormalization", "Softmax", "LogSoftmax",
+                           "Trilu", "CumSum", "ScatterND", "SimplifiedLayerNormalization"}))
     out.shape = In(node, 0).shape;
   else if (OneOf(node.op,
                  {"Add",   "Sub",      "Mul",   "Div",  "Pow",     "Equal",       "Less",
