@@ -82,7 +82,8 @@ class WebSocketTest(ServerTest):
                 socket.send('{"id": "a", "padding": "' + "x" * (16 << 20) + '"}')
                 while True:
                     socket.recv(timeout=60)
-            self.assertEqual(closed.exception.rcvd.code, 1009)
+            # Who is still sending may meet the end of the connection before it reads why.
+            self.assertIn(closed.exception.rcvd and closed.exception.rcvd.code, (None, 1009))
         with self.connect() as socket:
             self.ask(socket, "next", "completion", prompt="Hi", max_tokens=1)
             self.assertEqual(self.until_done(socket, ["next"])["next"][0]["type"], "answer")
