@@ -55,6 +55,14 @@ class MistralTest : public ShapeTest {
  protected:
   MistralTest() : ShapeTest("{{ messages[0].content }}[TOOL_CALLS]") {}
 };
+class GraniteTest : public ShapeTest {
+ protected:
+  GraniteTest() : ShapeTest("{{ messages[0].content }}<|tool_call|>", {"<|tool_call|>"}) {}
+};
+class DeepSeekTest : public ShapeTest {
+ protected:
+  DeepSeekTest() : ShapeTest("{{ messages[0].content }}<｜tool▁calls▁begin｜>") {}
+};
 class ReasoningTest : public ShapeTest {
  protected:
   ReasoningTest() : ShapeTest("{{ messages[0].content }}{# <think> </think> #}") {}
@@ -124,6 +132,25 @@ TEST_F(MistralTest, ForcedCalls) {
   Expect(Tools() + R"(,"tool_choice":"required")",
          {"[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"a\": 5}}]"},
          {"[{\"name\": \"f\", \"arguments\": {\"a\": 5}}]"});
+}
+
+// Granite's mark is a control token: it ends the prompt, and the call follows.
+TEST_F(GraniteTest, ForcedCalls) {
+  Expect(Tools() + R"(,"tool_choice":"required")",
+         {"[{\"name\": \"f\", \"arguments\": {\"a\": 5}}]"},
+         {"<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": 5}}]", "hello"});
+  EXPECT_EQ(engine_.submitted.front().request.prompt.back(), 259);
+  engine_.Answer(0, {"[{\"name\": \"f\", \"argu", "ments\": {\"a\": 5}}]"});
+  const Json call = answer_->Body()["choices"][0]["message"]["tool_calls"][0]["function"];
+  EXPECT_EQ(call, Json({{"name", "f"}, {"arguments", "{\"a\":5}"}}));
+}
+
+TEST_F(DeepSeekTest, ForcedCalls) {
+  Expect(Tools() + R"(,"tool_choice":"required")", {"{\"name\": \"f\", \"arguments\": {\"a\": 5}}"},
+         {"hello", "<｜tool▁calls▁begin｜>"});
+  engine_.Answer(0, {"{\"name\": \"f\", \"arguments\": {\"a\": 5}}"});
+  const Json call = answer_->Body()["choices"][0]["message"]["tool_calls"][0]["function"];
+  EXPECT_EQ(call, Json({{"name", "f"}, {"arguments", "{\"a\":5}"}}));
 }
 
 TEST_F(ReasoningTest, ThoughtsAreFree) {

@@ -42,8 +42,9 @@ std::vector<std::string> Segments(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<Model> ByteModel(const std::string& chat_template) {
-  constexpr uint64_t kVocabulary = 259;
+std::unique_ptr<Model> ByteModel(const std::string& chat_template,
+                                 const std::vector<std::string>& controls) {
+  const uint64_t vocabulary = 259 + controls.size();
   std::vector<std::string> tokens = ByteSpellings();
   std::vector<int32_t> types(tokens.size(), 1);
   for (const char* control : {"<|im_start|>", "<|im_end|>"}) {
@@ -53,9 +54,13 @@ std::unique_ptr<Model> ByteModel(const std::string& chat_template) {
   // Byte-level BPE needs a merge; texts of the tests don't hold this one.
   tokens.emplace_back("zq");
   types.push_back(1);
+  for (const std::string& control : controls) {
+    tokens.push_back(control);
+    types.push_back(3);
+  }
   GgufWriter writer = TinyLlama();
-  writer.tensors[0].dimensions = {32, kVocabulary};
-  writer.tensors[0].bytes = 32 * kVocabulary * sizeof(float);
+  writer.tensors[0].dimensions = {32, vocabulary};
+  writer.tensors[0].bytes = 32 * vocabulary * sizeof(float);
   writer.Set("llama.context_length", 512U);
   writer.Set("tokenizer.ggml.pre", "gpt-2");
   writer.SetStrings("tokenizer.ggml.tokens", tokens);
@@ -78,16 +83,17 @@ Result<RequestId> FakeEngine::Submit(ServingRequest request, EventSink sink) {
   return RequestId{submitted.size()};
 }
 
-Result<RequestId> FakeEngine::SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) {
+Result<RequestId> FakeEngine::SubmitEmbedding(EmbeddingRequest request, EmbeddingSink sink) {
   if (refusal.has_value())
     return *refusal;
-  embeddings.push_back({std::move(tokens), std::move(sink)});
+  embeddings.push_back({std::move(request), std::move(sink)});
   return RequestId{1000 + embeddings.size()};
 }
 
 void FakeEngine::Send(size_t index, ServingEvent event) {
   event.id = index + 1;
-  submitted.at(index).sink(std::move(event));
+  const EventSink sink = submitted.at(index).sink;  // it may submit more
+  sink(std::move(event));
 }
 
 void FakeEngine::Start(size_t index, int64_t cached_tokens) {
@@ -177,8 +183,8 @@ Json FakeWriter::Body() const {
   return Json::parse(body);
 }
 
-ApiTest::ApiTest(const std::string& chat_template)
-    : model_(ByteModel(chat_template)), engine_(*model_), context_(TestOptions()) {
+ApiTest::ApiTest(const std::string& chat_template, const std::vector<std::string>& controls)
+    : model_(ByteModel(chat_template, controls)), engine_(*model_), context_(TestOptions()) {
   context_.SetEngine(&engine_);
   Router router;
   AddApiRoutes(context_, router);
@@ -193,6 +199,7 @@ std::shared_ptr<FakeWriter> ApiTest::Call(const std::string& method, const std::
   request.path = path;
   request.body = body;
   request.request_id = "test";
+  request.key_name = key_name_;
   const std::vector<std::string> segments = Segments(path);
   const RouteMatch match = routes_->Find(method, segments);
   request.parameters = match.parameters;

@@ -18,8 +18,10 @@
 namespace tenon::testing {
 
 // A model with one token for each byte, "<|im_start|>" (256) and "<|im_end|>" (257), a context of
-// 512 and the given template. Only its tables exist.
-std::unique_ptr<Model> ByteModel(const std::string& chat_template);
+// 512 and the given template; `controls` are further control tokens, from 259 on. Only its tables
+// exist.
+std::unique_ptr<Model> ByteModel(const std::string& chat_template,
+                                 const std::vector<std::string>& controls = {});
 inline constexpr const char* kChatMl =
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
     "{% endfor %}{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}{{ "
@@ -35,13 +37,13 @@ class FakeEngine final : public ServingEngine {
     EventSink sink;
   };
   struct SubmittedEmbedding {
-    std::vector<int32_t> tokens;
+    EmbeddingRequest request;
     EmbeddingSink sink;
   };
 
   Result<RequestId> Submit(ServingRequest request, EventSink sink) override;
   void Cancel(RequestId id) override { cancelled.push_back(id); }
-  Result<RequestId> SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) override;
+  Result<RequestId> SubmitEmbedding(EmbeddingRequest request, EmbeddingSink sink) override;
   void Drain(std::chrono::milliseconds) override {}
   ServingStats stats() const override { return current_stats; }
   Health health() const override { return current_health; }
@@ -97,7 +99,8 @@ class FakeWriter final : public ResponseWriter {
 
 class ApiTest : public ::testing::Test {
  protected:
-  explicit ApiTest(const std::string& chat_template = kChatMl);
+  explicit ApiTest(const std::string& chat_template = kChatMl,
+                   const std::vector<std::string>& controls = {});
 
   std::shared_ptr<FakeWriter> Call(const std::string& method, const std::string& path,
                                    const std::string& body = {});
@@ -109,6 +112,7 @@ class ApiTest : public ::testing::Test {
   FakeEngine engine_;
   ApiContext context_;
   std::unique_ptr<RouteTable> routes_;
+  std::string key_name_;  // of the caller
 };
 
 }  // namespace tenon::testing

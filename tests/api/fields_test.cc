@@ -69,9 +69,15 @@ const Refusal kRefusals[] = {
     {R"("top_n_sigma":1)", "top_n_sigma"},
     {R"("lora":[{"id":0,"scale":1}])", "lora"},
     {R"("id_slot":-2)", "id_slot"},
-    {R"("n_keep":5)", "n_keep"},
+    {R"("n_keep":-2)", "n_keep"},
+    {R"("n_probs":5)", "n_probs"},
     {R"("response_fields":["content"])", "response_fields"},
-    {R"("samplers":["top_k"])", "samplers"},
+    {R"("samplers":["temperature","top_k"])", "samplers"},
+    {R"("include_stop_str_in_output":true)", "include_stop_str_in_output"},
+    {R"("use_beam_search":true)", "use_beam_search"},
+    {R"("bad_words":["a"])", "bad_words"},
+    {R"("allowed_token_ids":[1])", "allowed_token_ids"},
+    {R"("prompt_logprobs":1)", "prompt_logprobs"},
     {R"("stream_options":{"include_usage":true})", "stream_options"},
     {R"("stream":true,"stream_options":{"what":true})", "stream_options.what"},
     {R"("model":"other")", "model"},
@@ -105,7 +111,7 @@ const Refusal kChatRefusals[] = {
      "tools.0.function.parameters.properties.a.not"},
     {R"("tools":[{"type":"web"}])", "tools[0].type"},
     {R"("tools":{})", "tools"},
-    {R"("parallel_tool_calls":false)", "parallel_tool_calls"},
+    {R"("parallel_tool_calls":"no")", "parallel_tool_calls"},
     {R"("functions":[{}])", "functions"},
     {R"("top_logprobs":3)", "top_logprobs"},
     {R"("logprobs":3)", "logprobs"},
@@ -221,7 +227,8 @@ TEST_F(FieldsTest, NullIsTheDefaultAndIgnoredFieldsChangeNothing) {
   const auto answer = Call("POST", "/v1/chat/completions", Merge(kChat, R"(
     "temperature":null,"n":null,"stop":null,"stream":null,"max_tokens":null,"logit_bias":null,
     "tools":null,"response_format":null,"grammar":null,"stream_options":null,"model":null,
-    "user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto")"));
+    "include_stop_str_in_output":false,"use_beam_search":false,"length_penalty":1.0,"bad_words":[],
+    "allowed_token_ids":null,"prompt_logprobs":null,"spaces_between_special_tokens":true,"user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto")"));
   EXPECT_FALSE(answer->ended) << answer->body;
   ASSERT_EQ(engine_.submitted.size(), 1U);
   EXPECT_EQ(engine_.submitted[0].request.sampling.temperature, defaults.temperature);

@@ -53,6 +53,8 @@ constexpr auto kNone = ToolSyntax::kNone;
 constexpr auto kHermes = ToolSyntax::kHermes;
 constexpr auto kLlama = ToolSyntax::kLlama3;
 constexpr auto kMistral = ToolSyntax::kMistral;
+constexpr auto kBarred = ToolSyntax::kBarred;
+constexpr auto kDeepSeek = ToolSyntax::kDeepSeek;
 constexpr auto kPlain = ReasoningSyntax::kPlain;
 constexpr auto kThink = ReasoningSyntax::kThink;
 constexpr auto kInThink = ReasoningSyntax::kInThink;
@@ -144,6 +146,66 @@ const Case kCases[] = {
      "[{\"name\": \"f\", \"arguments\": {}}]",
      {"", "", {"f{}"}}},
     {"mistral, a list", kMistral, kPlain, "[1, 2]", {"[1, 2]", "", {}}},
+    {"qwen coder",
+     kHermes,
+     kPlain,
+     "I look.\n<tool_call>\n<function=f>\n<parameter=s>\n5\n</parameter>\n<parameter=n>\n5\n"
+     "</parameter>\n<parameter=list>[1, {\"a\": null}]</parameter>\n<parameter=other>\nline one\n"
+     "  two\n\n</parameter>\n</function>\n</tool_call>",
+     {"I look.",
+      "",
+      {"f{\"s\":\"5\",\"n\":5,\"list\":[1,{\"a\":null}],\"other\":\"line one\\n  two\\n\"}"}}},
+    {"qwen coder, no parameters, twice",
+     kHermes,
+     kPlain,
+     "<tool_call><function=f></function></tool_call><tool_call><function=g></function></tool_call>",
+     {"", "", {"f{}", "g{}"}}},
+    {"qwen coder, a value that looks like JSON and is none",
+     kHermes,
+     kPlain,
+     "<tool_call><function=g><parameter=x>{a}</parameter></function></tool_call>",
+     {"", "", {"g{\"x\":\"{a}\"}"}}},
+    {"qwen coder, never closed",
+     kHermes,
+     kPlain,
+     "<tool_call><function=f><parameter=s>x</function></tool_call>",
+     {"<tool_call><function=f><parameter=s>x</function></tool_call>", "", {}}},
+    {"granite",
+     kBarred,
+     kPlain,
+     "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\"}]",
+     {"", "", {"f{\"a\":1}", "g{}"}}},
+    {"phi 4",
+     kBarred,
+     kPlain,
+     "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]<|/tool_call|> done",
+     {" done", "", {"f{}"}}},
+    {"granite, no call", kBarred, kPlain, "<|tool_call|>[1", {"<|tool_call|>[1", "", {}}},
+    {"deepseek v3",
+     kDeepSeek,
+     kPlain,
+     "Let me see.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n"
+     "{\"a\": "
+     "\"}\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n``"
+     "`"
+     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     {"Let me see.", "", {"f{\"a\":\"}\"}", "g{}"}}},
+    {"deepseek v3.1",
+     kDeepSeek,
+     kThink,
+     "<think>hm</think><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":1}"
+     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     {"", "hm", {"f{\"a\":1}"}}},
+    {"deepseek, cut off after the arguments",
+     kDeepSeek,
+     kPlain,
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":1}",
+     {"", "", {"f{\"a\":1}"}}},
+    {"deepseek, cut off in them",
+     kDeepSeek,
+     kPlain,
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":",
+     {"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":", "", {}}},
     {"think", kNone, kThink, "<think>\nhm, 2 < 3\n</think>\n\nFour.", {"Four.", "hm, 2 < 3", {}}},
     {"think, empty", kNone, kThink, "<think>\n\n</think>\n\nFour.", {"Four.", "", {}}},
     {"no think", kNone, kThink, "<thing> Four.", {"<thing> Four.", "", {}}},
@@ -169,6 +231,9 @@ TEST(MessageParser, Cases) {
     MessageSyntax syntax;
     syntax.tools = test.tools;
     syntax.reasoning = test.reasoning;
+    syntax.declared = std::make_shared<const Json>(Json::parse(
+        R"([{"function":{"name":"f","parameters":{"properties":
+            {"s":{"type":"string"},"n":{"type":"integer"}}}}}])"));
     for (const size_t piece : {1, 2, 3, 7, 1000})
       EXPECT_EQ(Parse(syntax, test.text, piece), test.expected) << test.name << " by " << piece;
   }
@@ -188,6 +253,8 @@ TEST(MessageParser, SyntaxByTemplate) {
   EXPECT_EQ(ToolSyntaxOf("... [TOOL_CALLS] ..."), ToolSyntax::kMistral);
   EXPECT_EQ(ToolSyntaxOf("{{ '<|python_tag|>' }}"), ToolSyntax::kLlama3);
   EXPECT_EQ(ToolSyntaxOf("<tool_call>"), ToolSyntax::kHermes);
+  EXPECT_EQ(ToolSyntaxOf("{{ '<｜tool▁calls▁begin｜>' }}"), ToolSyntax::kDeepSeek);
+  EXPECT_EQ(ToolSyntaxOf("followed by <|tool_call|> and a list"), ToolSyntax::kBarred);
   EXPECT_TRUE(HasReasoning("{{ '<think>' }}"));
   EXPECT_FALSE(HasReasoning("thinking"));
 }

@@ -155,6 +155,24 @@ TEST_F(OpenAiAnswerTest, ToolCallsWholeAndStreamed) {
   EXPECT_EQ(Content(*stream), "Sure.");
 }
 
+TEST_F(OpenAiAnswerTest, WithoutParallelCallsTheFirstOneEndsTheAnswer) {
+  Json body = Chat();
+  body["tools"] = Json::parse(R"([{"type":"function","function":{"name":"f"}}])");
+  body["parallel_tool_calls"] = false;
+  const auto writer = Post("/v1/chat/completions", body);
+  engine_.Answer(0, {"A <tool_call>{\"name\":\"f\",\"arguments\":{\"a\":1}}</tool",
+                     "_call><tool_call>{\"name\":\"f\"}</tool_call> more"});
+  const Json message = writer->Body()["choices"][0]["message"];
+  EXPECT_EQ(message["content"], "A");
+  ASSERT_EQ(message["tool_calls"].size(), 1U);
+  EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], "{\"a\":1}");
+  body["parallel_tool_calls"] = true;
+  const auto both = Post("/v1/chat/completions", body);
+  engine_.Answer(
+      1, {"<tool_call>{\"name\":\"f\"}</tool_call><tool_call>{\"name\":\"f\"}</tool_call>"});
+  EXPECT_EQ(both->Body()["choices"][0]["message"]["tool_calls"].size(), 2U);
+}
+
 TEST_F(OpenAiAnswerTest, ToolsReachTheTemplateInTheirOrderUnlessNoneAreWanted) {
   Json body = Chat();
   body["tools"] = Json::parse(R"([{"type":"function","function":{"name":"f","a":1}}])");
@@ -190,6 +208,54 @@ TEST_F(OpenAiAnswerTest, CompletionsOfSeveralPromptsWithEcho) {
     }
     EXPECT_THAT(texts, ::testing::ElementsAre("Ax", "BCy"));
   }
+}
+
+TEST_F(OpenAiAnswerTest, ManyPromptsAreSubmittedLittleByLittle) {
+  const auto writer = Post("/v1/completions", {{"prompt", std::vector<std::string>(100, "A")}});
+  EXPECT_EQ(engine_.submitted.size(), 32U);
+  engine_.Answer(0, {"x"});
+  engine_.Answer(7, {"x"});
+  EXPECT_EQ(engine_.submitted.size(), 34U);
+  // A full queue is no end while others of its prompts run.
+  engine_.refusal = MakeError(ErrorCode::kResourceExhausted, "full");
+  engine_.Answer(1, {"x"});
+  EXPECT_EQ(engine_.submitted.size(), 34U);
+  EXPECT_FALSE(writer->ended);
+  engine_.refusal.reset();
+  engine_.Answer(2, {"x"});
+  EXPECT_EQ(engine_.submitted.size(), 36U);
+  for (size_t i = 3; i < engine_.submitted.size(); ++i) {
+    if (i != 7)
+      engine_.Answer(i, {"y"});
+  }
+  const Json choices = writer->Body()["choices"];
+  ASSERT_EQ(choices.size(), 100U);
+  EXPECT_EQ(choices[99]["text"], "y");
+}
+
+TEST_F(OpenAiAnswerTest, AListEndsWhenTheQueueStaysFull) {
+  const auto writer = Post("/v1/completions", {{"prompt", std::vector<std::string>(40, "A")}});
+  engine_.refusal = MakeError(ErrorCode::kResourceExhausted, "full");
+  for (size_t i = 0; i < 32; ++i)
+    engine_.Answer(i, {"x"});
+  EXPECT_EQ(writer->status, 429);
+}
+
+TEST_F(OpenAiAnswerTest, AClientThatLeavesSubmitsNoMore) {
+  const auto writer = Post("/v1/completions", {{"prompt", std::vector<std::string>(40, "A")}});
+  writer->close();
+  EXPECT_EQ(engine_.cancelled.size(), 32U);
+  engine_.Answer(0, {"x"});
+  EXPECT_EQ(engine_.submitted.size(), 32U);
+}
+
+TEST_F(OpenAiAnswerTest, MessagesDoNotRepeatAllThatWasSent) {
+  const auto writer = Post("/v1/completions", {{"prompt", "a"}, {std::string(30'000, 'x'), 1}});
+  EXPECT_EQ(writer->status, 400);
+  EXPECT_LT(writer->body.size(), 5000U);
+  const auto model = Post("/v1/completions", {{"prompt", "a"}, {"model", std::string(9999, 'x')}});
+  EXPECT_EQ(model->status, 404);
+  EXPECT_LT(model->body.size(), 5000U);
 }
 
 TEST_F(OpenAiAnswerTest, CompletionLogprobsWithEchoCoverThePrompt) {

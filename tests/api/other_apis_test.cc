@@ -1,9 +1,9 @@
-// Responses, Anthropic, Ollama, llama-server's endpoints, embeddings, metrics, WebSocket.
+// Responses, Anthropic, Ollama, llama-server's and vLLM's small endpoints, embeddings, metrics.
 #include <gmock/gmock.h>
 
 #include "api/fake_server.h"
 #include "frontend/server/api/base64.h"
-#include "frontend/server/api/web_socket_api.h"
+#include "frontend/server/api/routes.h"
 
 namespace tenon::testing {
 namespace {
@@ -88,6 +88,21 @@ TEST_F(OtherApisTest, AnthropicToolUseAndResults) {
   EXPECT_EQ(body["content"][0]["input"], Json({{"b", 2}}));
 }
 
+TEST_F(OtherApisTest, AnthropicOneToolUseOnly) {
+  const auto post = [&](const char* choice) {
+    return Post("/v1/messages", Json::parse(R"({"max_tokens":5,"tools":[{"name":"f"}],
+                "messages":[{"role":"user","content":"q"}],"tool_choice":)" +
+                                            std::string(choice) + "}"));
+  };
+  const auto writer = post(R"({"type":"auto","disable_parallel_tool_use":true})");
+  engine_.Answer(
+      0, {"<tool_call>{\"name\":\"f\"}</tool_call><tool_call>{\"name\":\"f\"}</tool_call>"});
+  EXPECT_EQ(writer->Body()["content"].size(), 1U);
+  EXPECT_EQ(post(R"({"type":"auto","what":1})")->Body()["error"]["param"], "tool_choice.what");
+  EXPECT_EQ(post(R"({"type":"auto","disable_parallel_tool_use":"x"})")->status, 400);
+  EXPECT_EQ(post(R"({"type":5})")->Body()["error"]["param"], "tool_choice.type");
+}
+
 TEST_F(OtherApisTest, AnthropicErrorsHaveItsShape) {
   const auto missing = Post("/v1/messages", Json::parse(R"({"messages":[]})"));
   EXPECT_EQ(missing->status, 400);
@@ -143,6 +158,22 @@ TEST_F(OtherApisTest, OllamaGenerate) {
             400);
 }
 
+TEST_F(OtherApisTest, OllamaLoadsByAnEmptyRequest) {
+  const Json generate = Post("/api/generate", {{"model", "tiny"}})->Body();
+  EXPECT_EQ(generate["done_reason"], "load");
+  EXPECT_EQ(generate["response"], "");
+  EXPECT_EQ(generate["done"], true);
+  const Json chat =
+      Post("/api/chat", {{"model", "tiny:latest"}, {"messages", Json::array()}, {"keep_alive", 0}})
+          ->Body();
+  EXPECT_EQ(chat["done_reason"], "unload");
+  EXPECT_EQ(chat["message"]["content"], "");
+  EXPECT_EQ(Post("/api/generate", {{"model", "other"}})->status, 404);
+  EXPECT_EQ(Post("/api/generate", Json::object())->status, 400);
+  EXPECT_EQ(Post("/api/generate", {{"model", "tiny"}, {"prompt", 5}})->status, 400);
+  EXPECT_TRUE(engine_.submitted.empty());
+}
+
 TEST_F(OtherApisTest, EmbeddingsAreUnitVectorsInOrder) {
   const auto writer = Post("/v1/embeddings", {{"input", Json::array({"A", "BC"})}});
   ASSERT_EQ(engine_.embeddings.size(), 2U);
@@ -164,6 +195,30 @@ TEST_F(OtherApisTest, EmbeddingsAsBase64AndCut) {
   EXPECT_EQ(Post("/v1/embeddings", {{"input", "A"}, {"dimensions", 33}})->status, 400);
   EXPECT_EQ(Post("/v1/embeddings", {{"input", std::string(600, 'a')}})->Body()["error"]["n_prompt"],
             600);
+}
+
+TEST_F(OtherApisTest, EmbeddingsHaveATenantAndADeadline) {
+  Post("/v1/embeddings", {{"input", "A"}});
+  EXPECT_EQ(engine_.embeddings[0].request.deadline, std::chrono::steady_clock::time_point::max());
+  ApiOptions options;
+  options.model_names = {"tiny"};
+  options.request_timeout = std::chrono::seconds(5);
+  ApiContext limited(options);
+  limited.SetEngine(&engine_);
+  Router router;
+  AddApiRoutes(limited, router);
+  routes_ = std::make_unique<RouteTable>(std::move(router));
+  key_name_ = "key1";
+  const auto writer = Post("/v1/embeddings", {{"input", "A"}});
+  EXPECT_EQ(engine_.embeddings[1].request.tenant, "key1");
+  EXPECT_LT(engine_.embeddings[1].request.deadline,
+            std::chrono::steady_clock::now() + std::chrono::seconds(6));
+  engine_.embeddings[1].sink(MakeError(ErrorCode::kCancelled, "the deadline has passed"));
+  EXPECT_EQ(writer->status, 504);
+  Post("/v1/completions", {{"prompt", "A"}});
+  EXPECT_EQ(engine_.submitted[0].request.tenant, "key1");
+  EXPECT_LT(engine_.submitted[0].request.deadline,
+            std::chrono::steady_clock::now() + std::chrono::seconds(6));
 }
 
 // More inputs than places in the queue are no problem: they follow each other.
@@ -202,6 +257,8 @@ TEST_F(OtherApisTest, TokensAndBack) {
   EXPECT_EQ(pieces[0], Json({{"id", 0xC3}, {"piece", Json::array({0xC3})}}));
   EXPECT_EQ(Post("/detokenize", {{"tokens", {0xC3, 0xA9}}})->Body()["content"], "é");
   EXPECT_EQ(Call("POST", "/tokenize", "{\"content\": \"\xff\"}")->status, 400);
+  EXPECT_EQ(Post("/detokenize", {{"tokens", {65, 259}}})->Body()["error"]["param"], "tokens[1]");
+  EXPECT_EQ(Post("/detokenize", {{"tokens", {-1}}})->Body()["error"]["param"], "tokens[0]");
 }
 
 TEST_F(OtherApisTest, TokensAsVllmHasThem) {
@@ -245,13 +302,25 @@ TEST_F(OtherApisTest, MetricsCountWhatHappened) {
 
 TEST(Metrics, AliasesOnRequest) {
   Metrics metrics("tiny", MetricsAliases::kOn);
-  metrics.OnEnd("length", {}, 1, 1);
+  RequestTimings timings;
+  timings.prefill_s = 0.5;
+  timings.decode_s = 2.0;
+  metrics.OnFirstToken(timings);
+  metrics.OnEnd("length", timings, 40, 2);
+  metrics.OnEnd("length", timings, 3, 1);
   const std::string text = metrics.Text(nullptr);
   EXPECT_THAT(text, ::testing::HasSubstr("vllm:num_requests_running{model_name=\"tiny\"} 0"));
   EXPECT_THAT(text,
               ::testing::HasSubstr(
                   "vllm:request_success_total{finished_reason=\"length\",model_name=\"tiny\"}"));
-  EXPECT_THAT(text, ::testing::HasSubstr("llamacpp:requests_processing 0"));
+  for (const char* line :
+       {"llamacpp:requests_processing 0", "llamacpp:requests_deferred 0",
+        "llamacpp:n_tokens_max 42", "llamacpp:prompt_seconds_total 0.5",
+        "llamacpp:tokens_predicted_seconds_total 4", "llamacpp:prompt_tokens_seconds 0",
+        "llamacpp:predicted_tokens_seconds 0", "llamacpp:n_busy_slots_per_decode 0",
+        "llamacpp:n_decode_total 0",
+        "vllm:time_to_first_token_seconds_count{model_name=\"tiny\"} 1"})
+    EXPECT_THAT(text, ::testing::HasSubstr(line));
 }
 
 TEST(Base64, Rfc4648Vectors) {
@@ -264,83 +333,6 @@ TEST(Base64, Rfc4648Vectors) {
                                     {"foobar", "Zm9vYmFy"}};
   for (const auto& [bytes, text] : vectors)
     EXPECT_EQ(EncodeBase64(bytes), text);
-}
-
-class FakeSocket final : public WebSocketConnection {
- public:
-  void Send(std::string message) override { messages.push_back(Json::parse(message)); }
-  void Close(uint16_t code, std::string) override { closed = code; }
-  size_t backlog() const override { return bytes_behind; }
-
-  std::vector<Json> messages;
-  uint16_t closed = 0;
-  size_t bytes_behind = 0;
-};
-
-class WebSocketTest : public ApiTest {
- protected:
-  WebSocketTest() {
-    handler_ = MakeWebSocketApi(context_)();
-    handler_->OnOpen({}, socket_);
-  }
-  void Ask(const char* text) { handler_->OnMessage(text); }
-
-  std::shared_ptr<FakeSocket> socket_ = std::make_shared<FakeSocket>();
-  std::unique_ptr<WebSocketHandler> handler_;
-};
-
-TEST_F(WebSocketTest, ManyRequestsOnOneConnection) {
-  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x","stream":true}})");
-  Ask(R"({"id":"b","type":"completion","request":{"prompt":"y"}})");
-  engine_.Answer(1, {"B"});
-  engine_.Answer(0, {"A"});
-  ASSERT_GE(socket_->messages.size(), 4U);
-  EXPECT_EQ(socket_->messages[0]["id"], "b");
-  EXPECT_EQ(socket_->messages[0]["type"], "answer");
-  EXPECT_EQ(socket_->messages[0]["data"]["choices"][0]["text"], "B");
-  EXPECT_EQ(socket_->messages[1], Json({{"id", "b"}, {"type", "done"}}));
-  EXPECT_EQ(socket_->messages[2]["type"], "chunk");
-  EXPECT_EQ(socket_->messages.back(), Json({{"id", "a"}, {"type", "done"}}));
-}
-
-TEST_F(WebSocketTest, CancelByIdAndReuseOfTheId) {
-  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
-  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
-  EXPECT_EQ(socket_->messages.back()["error"]["param"], "id");
-  Ask(R"({"id":"a","type":"cancel"})");
-  EXPECT_THAT(engine_.cancelled, ::testing::ElementsAre(1));
-  engine_.Fail(0, MakeError(ErrorCode::kCancelled, "cancelled"));
-  EXPECT_EQ(socket_->messages.back()["type"], "error");
-  EXPECT_EQ(socket_->messages.back()["error"]["type"], "cancelled");
-  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
-  EXPECT_EQ(engine_.submitted.size(), 2U);
-}
-
-TEST_F(WebSocketTest, ClosingCancelsEverything) {
-  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
-  Ask(R"({"id":"b","type":"chat","request":{"messages":[{"role":"user","content":"x"}]}})");
-  handler_->OnClose();
-  EXPECT_THAT(engine_.cancelled, ::testing::UnorderedElementsAre(1, 2));
-}
-
-TEST_F(WebSocketTest, WrongMessagesAreAnsweredNotFatal) {
-  for (const char* text : {"{", "[]", R"({"type":"chat"})", R"({"id":"a","type":"dance"})",
-                           R"({"id":"a","type":"chat"})", R"({"id":5,"type":"chat"})",
-                           R"({"id":"a","type":"chat","request":{"messages":5}})"}) {
-    Ask(text);
-    EXPECT_EQ(socket_->messages.back()["type"], "error") << text;
-    EXPECT_EQ(socket_->messages.back()["status"], 400) << text;
-  }
-  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x"}})");
-  EXPECT_EQ(engine_.submitted.size(), 1U);
-}
-
-TEST_F(WebSocketTest, ClientTooFarBehindIsClosed) {
-  Ask(R"({"id":"a","type":"completion","request":{"prompt":"x","stream":true}})");
-  socket_->bytes_behind = 100 << 20;
-  engine_.Start(0);
-  engine_.Text(0, "x");
-  EXPECT_EQ(socket_->closed, 1008);
 }
 
 }  // namespace

@@ -43,6 +43,25 @@ class AnthropicTest(ServerTest):
         self.assertEqual((message.stop_reason, message.stop_sequence), ("stop_sequence", stop))
         self.assertEqual(message.content[0].text, full[:full.index(stop)])
 
+    def test_tool_use_whole_and_streamed(self):
+        tool = {"name": "get_weather", "description": "The weather", "input_schema": {
+            "type": "object", "properties": {"city": {"type": "string", "maxLength": 12}}, "required": ["city"],
+            "additionalProperties": False}}
+        options = {"model": MODEL, "max_tokens": 80, "messages": QUESTION, "tools": [tool], "extra_body": GREEDY,
+                   "tool_choice": {"type": "tool", "name": "get_weather"}}
+        message = self.client.messages.create(**options)
+        self.assertEqual(message.stop_reason, "tool_use")
+        block = message.content[-1]
+        self.assertEqual((block.type, block.name, list(block.input)), ("tool_use", "get_weather", ["city"]))
+        with self.client.messages.stream(**options) as stream:
+            streamed = stream.get_final_message()
+        self.assertEqual(streamed.content[-1].input, block.input)
+        messages = QUESTION + [{"role": "assistant", "content": [block.model_dump()]},
+                               {"role": "user", "content": [{"type": "tool_result", "tool_use_id": block.id,
+                                                             "content": "Sunny"}]}]
+        answer = self.client.messages.create(model=MODEL, max_tokens=4, messages=messages, tools=[tool])
+        self.assertGreater(answer.usage.output_tokens, 0)
+
     def test_count_tokens(self):
         count = self.client.messages.count_tokens(model=MODEL, messages=QUESTION)
         message = self.client.messages.create(model=MODEL, max_tokens=1, messages=QUESTION)

@@ -29,6 +29,27 @@ class OllamaTest(ServerTest):
         answer = self.client.generate(model=f"{MODEL}:latest", prompt="One, two, three,", raw=True, options=GREEDY)
         self.assertIn("four", answer.response)
 
+    def test_load_and_unload(self):
+        for keep_alive, reason in (("5m", "load"), (0, "unload")):
+            answer = self.client.generate(model=MODEL, prompt="", keep_alive=keep_alive)
+            self.assertEqual((answer.response, answer.done, answer.done_reason), ("", True, reason))
+            self.assertEqual(self.client.chat(model=MODEL, messages=[], keep_alive=keep_alive).done_reason, reason)
+
+    def test_tools(self):
+        def get_weather(city: str) -> str:
+            """The weather.
+
+            Args:
+              city: a city
+            """
+            return city
+        messages = QUESTION + [{"role": "assistant", "content": "", "tool_calls": [
+            {"function": {"name": "get_weather", "arguments": {"city": "Paris"}}}]},
+            {"role": "tool", "tool_name": "get_weather", "content": "Sunny"}]
+        answer = self.client.chat(model=MODEL, messages=messages, tools=[get_weather], options=GREEDY)
+        self.assertTrue(answer.done)
+        self.assertGreater(answer.eval_count, 0)
+
     def test_embed(self):
         answer = self.client.embed(model=MODEL, input=["a cat", "a dog"])
         self.assertEqual(len(answer.embeddings), 2)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The openai SDK, with its typed answers and streams."""
+import json
 import math
 import unittest
 
@@ -146,6 +147,32 @@ class OpenAiTest(ServerTest):
             self.assertEqual(stream.get_final_response().status, "completed")
         cut = self.client.responses.create(model=MODEL, input="Say hi.", max_output_tokens=2)
         self.assertEqual((cut.status, cut.incomplete_details.reason), ("incomplete", "max_output_tokens"))
+
+    def test_tool_calls_whole_and_streamed(self):
+        tool = {"type": "function", "function": {"name": "get_weather", "parameters": {
+            "type": "object", "properties": {"city": {"type": "string", "maxLength": 12}}, "required": ["city"],
+            "additionalProperties": False}}}
+        options = {"tools": [tool], "tool_choice": "required", "max_tokens": 80}
+        choice = self.chat(**options).choices[0]
+        self.assertEqual(choice.finish_reason, "tool_calls")
+        call, = choice.message.tool_calls
+        self.assertEqual((call.type, call.function.name), ("function", "get_weather"))
+        self.assertEqual(list(json.loads(call.function.arguments)), ["city"])
+        name, arguments, ids, reason = "", "", set(), None
+        for chunk in self.chat(**options, stream=True):
+            for part in chunk.choices[0].delta.tool_calls or []:
+                self.assertEqual(part.index, 0)
+                name += part.function.name or ""
+                arguments += part.function.arguments or ""
+                ids.add(part.id)
+            reason = chunk.choices[0].finish_reason or reason
+        self.assertEqual((name, arguments, reason), ("get_weather", call.function.arguments, "tool_calls"))
+        self.assertEqual(len(ids - {None}), 1)
+        # The result goes back, and an answer follows.
+        messages = QUESTION + [choice.message.model_dump(exclude_none=True),
+                               {"role": "tool", "tool_call_id": call.id, "content": "Sunny"}]
+        answer = self.client.chat.completions.create(model=MODEL, messages=messages, tools=[tool], max_tokens=4)
+        self.assertGreater(answer.usage.completion_tokens, 0)
 
     def test_errors_are_typed(self):
         with self.assertRaises(openai.BadRequestError) as raised:

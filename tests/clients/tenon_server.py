@@ -48,10 +48,10 @@ def require_model():
 class Server:
     """A running server; `url` once its port is known."""
 
-    def __init__(self, *flags, wait=True):
-        environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
-        self.process = subprocess.Popen([BINARY, "serve", MODEL, "--port", "0", "-c", "8192", *flags],
-                                        stderr=subprocess.PIPE, text=True, env=environment)
+    def __init__(self, *flags, wait=True, environment=None, context=8192):
+        kept = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
+        self.process = subprocess.Popen([BINARY, "serve", MODEL, "--port", "0", "-c", str(context), *flags],
+                                        stderr=subprocess.PIPE, text=True, env={**kept, **(environment or {})})
         self.log = []
         self._asked_to_end = False
         self._known = threading.Event()

@@ -129,7 +129,7 @@ REFUSED = [
     ({"oneOf": [{"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"b": {}}}]}, "oneOf"),
     ({"$ref": "https://example.org/schema"}, "$ref"),
     ({"$ref": "#/$defs/missing"}, "$ref"),
-    ({"$ref": "#"}, "no text"),
+    ({"$ref": "#"}, "without end"),
     ({"allOf": [{"$ref": "#"}]}, "no text"),
     ({"type": "strin"}, "type"),
     ({"type": 5}, "type"),
@@ -184,11 +184,39 @@ class SchemaTest(unittest.TestCase):
         for _ in range(100):
             nested = {"type": "array", "items": nested}
         deeper = {"type": "integer"}
-        for _ in range(400):
+        for _ in range(700):
             deeper = {"type": "array", "items": deeper}
         answers = run([{"schema": nested, "texts": ["[" * 100 + "1" + "]" * 100]}, {"schema": deeper}])
         self.assertEqual(answers[0]["accepts"], [True])
         self.assertIn("nested", answers[1]["error"])
+
+    @staticmethod
+    def chain(length, link, last):
+        """$defs of which each is made by `link` from a reference to the next one."""
+        links = {f"a{i}": link({"$ref": f"#/$defs/a{i + 1}"}) for i in range(length)}
+        return {"$ref": "#/$defs/a0", "$defs": {**links, f"a{length}": last}}
+
+    def test_chains_of_references(self):
+        integer = {"type": "integer"}
+        objects = self.chain(100, lambda ref: {"type": "object", "properties": {"n": ref}, "required": ["n"]}, integer)
+        circle = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+        answers = run([{"schema": self.chain(2000, lambda ref: ref, integer), "texts": ["5", '"5"']},
+                       {"schema": self.chain(100, lambda ref: {"description": "x", **ref}, integer), "texts": ["5", "x"]},
+                       {"schema": self.chain(100, lambda ref: {"anyOf": [{"type": "boolean"}, ref]}, integer),
+                        "texts": ["5", "true", "null"]},
+                       {"schema": objects, "texts": ['{"n":' * 100 + "1" + "}" * 100, '{"n":' * 99 + "1" + "}" * 99]},
+                       {"schema": circle}, {"schema": {"$ref": "#"}}, {"schema": {"$ref": "#", "minimum": 1}}])
+        self.assertEqual([answer.get("accepts") for answer in answers[:4]],
+                         [[True, False], [True, False], [True, True, False], [True, False]], answers)
+        for answer in answers[4:]:
+            self.assertIn("without end", answer["error"])
+
+    def test_what_would_grow_without_bound_is_refused(self):
+        double = self.chain(40, lambda ref: {"anyOf": [ref, ref], "minimum": 1}, {"type": "number"})
+        parts = [{"type": "object", "properties": {f"k{i}": {"type": "integer"}}} for i in range(2000)]
+        answers = run([{"schema": double}, {"schema": {"allOf": parts}, "texts": ['{"k0":1, "k1999":2}', '{"k0":"x"}']}])
+        self.assertIn("puts more than", answers[0]["error"])
+        self.assertEqual(answers[1]["accepts"], [True, False])
 
     def test_regular_expressions_match_as_pythons(self):
         answers = run([{"regex": regex, "samples": SAMPLES} for regex in REGEXES])

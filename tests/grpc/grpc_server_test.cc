@@ -46,13 +46,13 @@ class ScriptedEngine final : public ServingEngine {
     }
     changed_.notify_all();
   }
-  Result<RequestId> SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) override {
+  Result<RequestId> SubmitEmbedding(EmbeddingRequest request, EmbeddingSink sink) override {
     if (refusal.has_value())
       return *refusal;
     if (holds_embeddings)
       embedding_sinks_.push_back(std::move(sink));
     else
-      threads_.emplace_back([sink, size = static_cast<float>(tokens.size())] {
+      threads_.emplace_back([sink, size = static_cast<float>(request.tokens.size())] {
         sink(std::vector<float>{3.0F * size, 4.0F});
       });
     return RequestId{2};

@@ -54,7 +54,7 @@ TEST(ServingLifeTest, ARequestThatCanNeverRunIsRefusedAtOnce) {
         << bad.name << ": " << id.error().ToString();
   }
   EXPECT_FALSE(engine->SubmitEmbedding({}, nullptr).ok());
-  EXPECT_FALSE(engine->SubmitEmbedding({1, 1 << 20}, [](const auto&) {}).ok());
+  EXPECT_FALSE(engine->SubmitEmbedding({{1, 1 << 20}, {}}, [](const auto&) {}).ok());
 }
 
 TEST(ServingLifeTest, OptionsThatTheModelCannotServeAreRefused) {

@@ -224,7 +224,7 @@ TEST(ServingTextTest, EmbeddingsAreTheMeanOfTheHiddenStates) {
       MustSubmit(*engine, GreedyRequest(MadeUpTokens(20, 8), 40), beside);
     std::promise<Result<std::vector<float>>> promise;
     const auto id = engine->SubmitEmbedding(
-        tokens, [&](Result<std::vector<float>> mean) { promise.set_value(std::move(mean)); });
+        {tokens, {}}, [&](Result<std::vector<float>> mean) { promise.set_value(std::move(mean)); });
     ASSERT_TRUE(id.ok());
     const auto mean = promise.get_future().get();
     ASSERT_TRUE(mean.ok()) << mean.error().ToString();

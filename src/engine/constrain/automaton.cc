@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -179,8 +178,7 @@ class AutomatonCompiler {
   }
 
   int32_t SetOf(const ByteSet& set) {
-    const auto [found, is_new] =
-        set_index_.emplace(set.to_string(), static_cast<int32_t>(out_.sets_.size()));
+    const auto [found, is_new] = set_index_.emplace(set, static_cast<int32_t>(out_.sets_.size()));
     if (is_new)
       out_.sets_.push_back(set);
     return found->second;
@@ -299,7 +297,7 @@ class AutomatonCompiler {
   int32_t nesting_ = 0;
   std::vector<int32_t> rules_;                           // entry of each rule
   std::vector<std::pair<Grammar::Rule, int32_t>> open_;  // kCall nodes without their entry
-  std::unordered_map<std::string, int32_t> set_index_;
+  std::unordered_map<ByteSet, int32_t> set_index_;
 };
 
 Result<Automaton> Automaton::Compile(const Grammar& grammar, Grammar::Term root) {

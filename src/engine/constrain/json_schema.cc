@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "engine/constrain/number_range.h"
@@ -20,10 +21,12 @@ namespace {
 
 using Term = Grammar::Term;
 
-// Schemas inside schemas: the compiler recurses.
-constexpr int kMaxNesting = 128;
+// Schemas inside schemas: the compiler recurses. More than the levels that an answer may have.
+constexpr int kMaxNesting = 600;
 // Of $ref, allOf and anyOf that are put together before any type is reached.
-constexpr int kMaxMerges = 64;
+constexpr int kMaxMerges = 256;
+// Schemas that are put together in all: a schema of a page can ask for 2^n of them.
+constexpr size_t kMaxMerged = 10'000;
 // Of one object: members are compared with each other.
 constexpr size_t kMaxMembers = 2000;
 // Counts are kept in 64 bits; a text of more characters than that does not exist.
@@ -48,6 +51,7 @@ class SchemaCompiler {
   Result<Term> Value(const Schema& schema, const std::string& path);
   Result<Term> Combined(const Schema& schema, const std::string& path, bool& is_combined);
   Result<Term> Reference(const Schema& schema, const std::string& path);
+  Result<Schema> FollowChain(const Schema& schema, const std::string& path) const;
   Result<Term> AllOf(const Schema& schema, const std::string& path);
   Result<Term> Branches(const Schema& schema, const char* keyword, const std::string& path);
   Status CheckExclusive(const Schema& branches, const std::string& path) const;
@@ -71,6 +75,7 @@ class SchemaCompiler {
                                            const char* exclusive, const std::string& path) const;
   // Keeps a schema that was put together for as long as the compiler works.
   const Schema& Keep(Schema schema) { return kept_.emplace_back(std::move(schema)); }
+  Status CheckMerged(const std::string& path) const;
 
   JsonGrammar& json_;
   Grammar& grammar_;
@@ -98,12 +103,19 @@ bool SchemaCompiler::HasConstraints(const Schema& schema) {
   return false;
 }
 
+Status SchemaCompiler::CheckMerged(const std::string& path) const {
+  if (kept_.size() < kMaxMerged)
+    return {};
+  return InvalidArgument(fmt::format("puts more than {} schemas together", kMaxMerged), path);
+}
+
 Result<Term> SchemaCompiler::Value(const Schema& schema, const std::string& path) {
   if (schema.is_boolean())
     return schema.get<bool>() ? json_.AnyValue() : grammar_.Never();
   if (!schema.is_object())
     return InvalidArgument("a schema is an object or a boolean", path);
   TENON_RETURN_IF_ERROR(CheckKeywords(schema, path));
+  TENON_RETURN_IF_ERROR(CheckMerged(path));
   if (nesting_ >= kMaxNesting)
     return InvalidArgument(fmt::format("is nested deeper than {} schemas", kMaxNesting), path);
   ++nesting_;
@@ -150,8 +162,25 @@ Result<Schema> SchemaCompiler::Resolve(const Schema& schema, const std::string& 
   }
 }
 
-Result<Term> SchemaCompiler::Reference(const Schema& schema, const std::string& path) {
+// References that only name another one are followed here, however many: a chain of them is one
+// reference, and a circle of them means nothing.
+Result<Schema> SchemaCompiler::FollowChain(const Schema& schema, const std::string& path) const {
   TENON_ASSIGN_OR_RETURN(Schema target, Resolve(schema, path));
+  std::unordered_set<std::string> seen;
+  while (target.is_object() && Has(target, "$ref") && target["$ref"].is_string()) {
+    Schema rest = target;
+    rest.erase("$ref");
+    if (HasConstraints(rest) || !CheckKeywords(rest, path).ok())
+      break;
+    if (!seen.insert(target["$ref"].get<std::string>()).second)
+      return InvalidArgument("refers to itself without end", Join(path, "$ref"));
+    TENON_ASSIGN_OR_RETURN(target, Resolve(target, path));
+  }
+  return target;
+}
+
+Result<Term> SchemaCompiler::Reference(const Schema& schema, const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(Schema target, FollowChain(schema, path));
   Schema rest = schema;
   rest.erase("$ref");
   if (HasConstraints(rest)) {
@@ -186,7 +215,7 @@ Result<Term> SchemaCompiler::AllOf(const Schema& schema, const std::string& path
       part.erase("$ref");
       TENON_ASSIGN_OR_RETURN(part, MergeSchemas(target, part, part_path + "."));
     }
-    TENON_ASSIGN_OR_RETURN(merged, MergeSchemas(merged, part, part_path + "."));
+    TENON_ASSIGN_OR_RETURN(merged, MergeSchemas(std::move(merged), part, part_path + "."));
   }
   return Value(Keep(std::move(merged)), path);
 }

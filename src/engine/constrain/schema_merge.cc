@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -86,12 +87,15 @@ class Merger {
  public:
   explicit Merger(const std::string& path) : path_(path) {}
 
-  Result<Schema> Merge(const Schema& a, const Schema& b) {
-    if (a == false || b == false)
+  Result<Schema> Merge(Schema out, const Schema& b) {
+    if (out == false || b == false)
       return Schema(false);
-    if (!a.is_object() || !b.is_object())
-      return a.is_object() ? a : b;
-    Schema out = a;
+    if (!out.is_object())
+      return b;
+    if (!b.is_object())
+      return out;
+    const bool closes = Closes(out) || Closes(b);
+    const Schema a = closes ? out : Schema();
     for (const auto& [keyword, value] : b.items()) {
       const auto found = out.find(keyword);
       if (found == out.end())
@@ -99,12 +103,20 @@ class Merger {
       else if (*found != value)
         TENON_RETURN_IF_ERROR(MergeKeyword(keyword, value, *found));
     }
-    TENON_RETURN_IF_ERROR(CloseProperties(a, b, out));
-    TENON_RETURN_IF_ERROR(CloseProperties(b, a, out));
+    if (closes) {
+      TENON_RETURN_IF_ERROR(CloseProperties(a, b, out));
+      TENON_RETURN_IF_ERROR(CloseProperties(b, a, out));
+    }
     return out;
   }
 
  private:
+  // Whether members that it does not list are no free ones.
+  static bool Closes(const Schema& schema) {
+    const auto further = schema.find("additionalProperties");
+    return further != schema.end() && *further != true;
+  }
+
   Status MergeKeyword(const std::string& keyword, const Schema& value, Schema& into) {
     if (RoleOf(keyword) != KeywordRole::kConstraint)
       return {};
@@ -128,7 +140,7 @@ class Merger {
     } else if (is("properties")) {
       return MergeProperties(value, into);
     } else if (is("items") || is("additionalProperties")) {
-      TENON_ASSIGN_OR_RETURN(into, Merge(into, value));
+      TENON_ASSIGN_OR_RETURN(into, Merge(std::move(into), value));
     } else {
       return Unsupported("two of these at once are not supported", path_ + keyword);
     }
@@ -142,17 +154,17 @@ class Merger {
         into[name] = schema;
         continue;
       }
-      TENON_ASSIGN_OR_RETURN(*found, Merge(*found, schema));
+      TENON_ASSIGN_OR_RETURN(*found, Merge(std::move(*found), schema));
     }
     return {};
   }
 
   // Members that only `b` knows are further ones to `a`.
   Status CloseProperties(const Schema& a, const Schema& b, Schema& out) {
-    const auto further = a.find("additionalProperties");
     const auto others = b.find("properties");
-    if (further == a.end() || others == b.end() || *further == true)
+    if (!Closes(a) || others == b.end())
       return {};
+    const auto further = a.find("additionalProperties");
     for (const auto& [name, schema] : others->items()) {
       const auto own = a.find("properties");
       if (own != a.end() && own->contains(name))
@@ -202,8 +214,8 @@ Schema ValuesOf(const Schema& schema) {
   return nullptr;
 }
 
-Result<Schema> MergeSchemas(const Schema& a, const Schema& b, const std::string& path) {
-  return Merger(path).Merge(a, b);
+Result<Schema> MergeSchemas(Schema a, const Schema& b, const std::string& path) {
+  return Merger(path).Merge(std::move(a), b);
 }
 
 }  // namespace tenon

@@ -16,7 +16,8 @@ enum class KeywordRole : uint8_t { kUnknown, kConstraint, kAnnotation };
 KeywordRole RoleOf(std::string_view keyword);
 
 // Fails with kUnsupported, naming the keyword, where two values of it have no common form.
-Result<Schema> MergeSchemas(const Schema& a, const Schema& b, const std::string& path);
+// `a` is changed where it stands, so that putting n schemas together does not copy n times.
+Result<Schema> MergeSchemas(Schema a, const Schema& b, const std::string& path);
 
 // True when no value satisfies both, as far as types, enum, const and required members show.
 // `resolve` follows a $ref.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <thread>
 
 #include "base/log.h"
 #include "frontend/cli/command.h"
@@ -99,6 +100,12 @@ std::unique_ptr<ConfigFollower> FollowConfig(const ServeFlags& flags, ModuleCont
   return std::make_unique<ConfigFollower>(flags.modules.config, *control, config);
 }
 
+// Who reads that the server is ready may ask /health at once.
+void WaitUntilWarm(const ServingEngine& engine) {
+  while (engine.health() == Health::kStarting)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
 Status Serve(const ServeFlags& given) {
   ServeFlags flags = given;
   ShutdownSignal shutdown;
@@ -137,6 +144,7 @@ Status Serve(const ServeFlags& given) {
   context.SetModules(control.get());
   context.SetEngine(engine.get());
   shutdown.SetReady();
+  WaitUntilWarm(*engine);
   fmt::print(stderr, "{} is ready: {} tokens of KV cache, {} sequences at once\n", url,
              model->context_tokens(), flags.max_batch());
   shutdown.Wait();
@@ -145,6 +153,7 @@ Status Serve(const ServeFlags& given) {
   http->Stop(kFlushTime);
   if (grpc != nullptr)
     grpc->Stop(kFlushTime);
+  context.work().Stop();
   return {};
 }
 

@@ -16,8 +16,8 @@ constexpr int64_t kUsualAnswerTokens = 256;
 // An estimate above the contexts of today would let one request block a replica.
 constexpr int64_t kMaxAnswerTokens = 1 << 17;
 
-constexpr std::array<const char*, 5> kPromptFields = {"system", "messages", "prompt", "input",
-                                                      "instructions"};
+constexpr std::array<const char*, 6> kPromptFields = {"system", "messages", "input_prefix",
+                                                      "prompt", "input",    "instructions"};
 constexpr std::array<const char*, 5> kLimitFields = {
     "max_completion_tokens", "max_tokens", "max_output_tokens", "n_predict", "num_predict"};
 

@@ -80,7 +80,7 @@ class ThreadedEngine : public ServingEngine {
 
   Result<RequestId> Submit(ServingRequest request, EventSink sink) override;
   void Cancel(RequestId id) override;
-  Result<RequestId> SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) override;
+  Result<RequestId> SubmitEmbedding(EmbeddingRequest request, EmbeddingSink sink) override;
   void Post(std::function<void()> action) override;
   void OrderSlot(SlotOrder order, SlotSink sink) override;
   void Drain(std::chrono::milliseconds limit) override;
@@ -284,7 +284,8 @@ Status ThreadedEngine::CheckWhole(std::span<const int32_t> tokens) const {
       fmt::format("{} tokens, a text of at most {} expected", tokens.size(), most), "input");
 }
 
-Result<RequestId> ThreadedEngine::SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) {
+Result<RequestId> ThreadedEngine::SubmitEmbedding(EmbeddingRequest request, EmbeddingSink sink) {
+  const std::vector<int32_t>& tokens = request.tokens;
   if (model_.runner().hidden_size() == 0)
     return Unsupported("the model's graph does not give its hidden states");
   TENON_RETURN_IF_ERROR(CheckPrompt(model_, tokens));
@@ -297,8 +298,10 @@ Result<RequestId> ThreadedEngine::SubmitEmbedding(std::vector<int32_t> tokens, E
     }
   }
   auto active = std::make_unique<ActiveRequest>();
-  active->prompt = std::move(tokens);
+  active->prompt = std::move(request.tokens);
   active->spec.prefix_cache = PrefixCache::kOff;
+  active->spec.tenant = std::move(request.tenant);
+  active->spec.deadline = request.deadline;
   active->embedding_sink = std::move(sink);
   active->submitted = Clock::now();
   return Post(std::move(active));

@@ -78,6 +78,13 @@ struct ServingRequest {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
+// A text whose vector is wanted.
+struct EmbeddingRequest {
+  std::vector<int32_t> tokens;
+  std::string tenant;  // fairness, as for answers
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+};
+
 struct RequestTimings {
   double queue_s = 0.0;        // Submit to the first step that has its tokens
   double prefill_s = 0.0;      // from there to the first token
@@ -175,7 +182,7 @@ class ServingEngine {
   // The mean of the final hidden states of the tokens, not normalised, [embedding size]. Queued
   // like any request; the result is given on the engine's thread.
   using EmbeddingSink = std::function<void(Result<std::vector<float>>)>;
-  virtual Result<RequestId> SubmitEmbedding(std::vector<int32_t> tokens, EmbeddingSink sink) = 0;
+  virtual Result<RequestId> SubmitEmbedding(EmbeddingRequest request, EmbeddingSink sink) = 0;
 
   // Runs `action` on the engine's thread between two steps, soon: for modules, which are switched
   // there. Not run when the engine stops first; an engine without a thread runs it at once.

@@ -31,6 +31,7 @@ class AnswerChannel {
 enum class Framing : uint8_t {
   kSse,       // "data: {...}", at the end "data: [DONE]"
   kNamedSse,  // "event: name" before each, no end mark
+  kBareSse,   // "data: {...}", no end mark: the last one says so itself
   kNdjson,    // a line each
 };
 

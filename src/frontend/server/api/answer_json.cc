@@ -92,6 +92,24 @@ Json ChatLogprobs(const Tokenizer& tokenizer, const std::vector<SampledToken>& s
   return json;
 }
 
+Json LlamaProbabilities(const Tokenizer& tokenizer, const std::vector<SampledToken>& sampled,
+                        size_t top) {
+  const auto with_id = [&](int32_t token, float logprob) {
+    Json entry = {{"id", token}};
+    entry.update(TokenJson(tokenizer, token, logprob));
+    return entry;
+  };
+  Json list = Json::array();
+  for (const SampledToken& token : sampled) {
+    Json entry = with_id(token.token, token.logprob);
+    entry["top_logprobs"] = Json::array();
+    for (size_t i = 0; i < std::min(top, token.top.size()); ++i)
+      entry["top_logprobs"].push_back(with_id(token.top[i].token, token.top[i].logprob));
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 Json ToolCallJson(const ToolCall& call) {
   Json json;
   json["id"] = call.id;

@@ -21,6 +21,9 @@ Json TimingsJson(const AnswerPrompt& prompt, const AnswerChoice& choice);
 
 // {"content": [{"token", "logprob", "bytes", "top_logprobs": []}]}, the first `top` alternatives.
 Json ChatLogprobs(const Tokenizer& tokenizer, const std::vector<SampledToken>& sampled, size_t top);
+// llama-server's "completion_probabilities": the same entries with the tokens' ids.
+Json LlamaProbabilities(const Tokenizer& tokenizer, const std::vector<SampledToken>& sampled,
+                        size_t top);
 Json ToolCallJson(const ToolCall& call);
 
 // A finite number: JSON has no infinity, and clients expect OpenAI's -9999.

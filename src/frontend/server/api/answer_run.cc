@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -12,6 +13,10 @@
 
 namespace tenon {
 namespace {
+
+// A list of prompts takes this many places of the queue at once, whatever its length: a long one
+// neither fills the queue nor is refused for its length.
+constexpr size_t kInFlight = 32;
 
 // One API request while it runs: the engine's requests of its prompts, and the answer so far.
 //
@@ -25,7 +30,8 @@ class AnswerRun final : public AnswerHandle, public std::enable_shared_from_this
         engine_(engine),
         caller_(std::move(caller)),
         job_(std::move(job)),
-        channel_(std::move(channel)) {}
+        channel_(std::move(channel)),
+        deadline_(RequestDeadline(context)) {}
 
   void Start();
   void Cancel() override {
@@ -46,7 +52,9 @@ class AnswerRun final : public AnswerHandle, public std::enable_shared_from_this
   void PrepareAnswer();
   bool CheckPrompts();
   ServingRequest Complete(ServingRequest request) const;
-  Status SubmitAll();
+  Status SubmitFirst();
+  Status SubmitNext();
+  void SubmitMore();
   void Open();
   void CancelRequests();
 
@@ -68,6 +76,7 @@ class AnswerRun final : public AnswerHandle, public std::enable_shared_from_this
   Caller caller_;
   TextJob job_;
   std::shared_ptr<AnswerChannel> channel_;
+  const std::chrono::steady_clock::time_point deadline_;  // of all prompts together
 
   std::atomic<bool> client_gone_ = false;
   std::atomic<bool> cancelled_by_client_ = false;
@@ -82,6 +91,7 @@ class AnswerRun final : public AnswerHandle, public std::enable_shared_from_this
   ApiAnswer answer_;
   std::vector<MessageParser> parsers_;  // one for each choice
   size_t choices_per_prompt_ = 1;
+  size_t next_prompt_ = 0;  // the first that was not submitted
   size_t finished_prompts_ = 0;
 };
 
@@ -122,24 +132,45 @@ ServingRequest AnswerRun::Complete(ServingRequest request) const {
   request.label = caller_.request_id;
   request.tenant = caller_.key_name;
   request.scope.salt = CacheSalt(caller_.key_name, job_.salt);
-  if (context_.options().request_timeout.count() > 0)
-    request.deadline = std::chrono::steady_clock::now() + context_.options().request_timeout;
+  request.deadline = std::min(request.deadline, deadline_);
   return request;
 }
 
-Status AnswerRun::SubmitAll() {
-  for (size_t p = 0; p < job_.requests.size(); ++p) {
-    TENON_ASSIGN_OR_RETURN(const RequestId id,
-                           engine_.Submit(Complete(std::move(job_.requests[p])),
-                                          [self = shared_from_this(), p](ServingEvent event) {
-                                            self->OnEvent(p, std::move(event));
-                                          }));
-    const std::lock_guard lock(ids_mutex_);
-    ids_.push_back(id);
-    if (cancelled_)
-      engine_.Cancel(id);
-  }
+Status AnswerRun::SubmitNext() {
+  const size_t p = next_prompt_;
+  TENON_ASSIGN_OR_RETURN(const RequestId id,
+                         engine_.Submit(Complete(job_.requests[p]),
+                                        [self = shared_from_this(), p](ServingEvent event) {
+                                          self->OnEvent(p, std::move(event));
+                                        }));
+  ++next_prompt_;
+  job_.requests[p] = {};
+  const std::lock_guard lock(ids_mutex_);
+  ids_.push_back(id);
+  if (cancelled_)
+    engine_.Cancel(id);
   return {};
+}
+
+Status AnswerRun::SubmitFirst() {
+  while (next_prompt_ < std::min(kInFlight, job_.requests.size()))
+    TENON_RETURN_IF_ERROR(SubmitNext());
+  return {};
+}
+
+// A prompt is done, so another one may come. A queue that is full now is tried again at the end of
+// the next prompt, as long as there is one.
+void AnswerRun::SubmitMore() {
+  Status submitted;
+  while (submitted.ok() && next_prompt_ < job_.requests.size() &&
+         next_prompt_ - finished_prompts_ < kInFlight) {
+    if (client_gone_)
+      submitted = MakeError(ErrorCode::kCancelled, "the client has gone");
+    else
+      submitted = SubmitNext();
+  }
+  if (!submitted.ok() && next_prompt_ == finished_prompts_)
+    Fail(ToApiError(submitted.error()));
 }
 
 void AnswerRun::Start() {
@@ -153,7 +184,7 @@ void AnswerRun::Start() {
     if (const auto self = weak.lock())
       self->Abandon();
   });
-  const Status submitted = SubmitAll();
+  const Status submitted = SubmitFirst();
   if (!submitted.ok()) {
     CancelRequests();
     const std::lock_guard lock(mutex_);
@@ -229,11 +260,13 @@ void AnswerRun::OnText(size_t prompt, ServingEvent& event) {
   MessageParser& parser = parsers_[piece.choice];
   piece.deltas = parser.Push(event.text);
   // A control token comes alone, after any text that was held back before it.
-  for (const auto& [token, mark] : job_.syntax.control_marks) {
-    if (std::ranges::find(event.tokens, token) == event.tokens.end())
-      continue;
-    for (MessageDelta& delta : parser.Push(mark))
-      piece.deltas.push_back(std::move(delta));
+  for (const int32_t token : event.tokens) {
+    for (const auto& [marked, mark] : job_.syntax.control_marks) {
+      if (marked != token)
+        continue;
+      for (MessageDelta& delta : parser.Push(mark))
+        piece.deltas.push_back(std::move(delta));
+    }
   }
   piece.tokens = std::move(event.tokens);
   piece.sampled = std::move(event.sampled);
@@ -279,7 +312,7 @@ void AnswerRun::FinishPrompt(size_t prompt, const ServingEvent& event) {
   part.completion_tokens = event.completion_tokens;
   part.timings = event.timings;
   if (++finished_prompts_ < answer_.prompts.size())
-    return;
+    return SubmitMore();
   ended_ = true;
   if (!client_gone_) {
     if (streams()) {
@@ -294,20 +327,11 @@ void AnswerRun::FinishPrompt(size_t prompt, const ServingEvent& event) {
 }
 
 ApiError AnswerRun::ErrorOf(const Error& error) const {
-  ApiError result = ToApiError(error);
+  ApiError result = EndError(error, engine_.health());
   if (error.code == ErrorCode::kCancelled && cancelled_by_client_) {
     result.status = kClientClosed;
     result.message = "the request was cancelled";
     result.type = "cancelled";
-    result.code = "cancelled";
-    return result;
-  }
-  const bool timed_out = error.code == ErrorCode::kCancelled &&
-                         engine_.health() != Health::kDraining &&
-                         engine_.health() != Health::kStopped;
-  if (timed_out) {
-    result.status = 504;
-    result.type = "timeout_error";
     result.code = "cancelled";
   }
   return result;

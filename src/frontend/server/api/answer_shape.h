@@ -31,6 +31,7 @@ enum class ToolChoice : uint8_t { kAuto, kNone, kForced };
 // The tools of a request that the answer's form depends on.
 struct ToolDemand {
   ToolChoice choice = ToolChoice::kAuto;
+  CallLimit limit = CallLimit::kNone;
   std::string name;            // kForced: this one; empty: any of them
   Json tools = Json::array();  // as chat templates know them
   std::string field = "tools";

@@ -108,18 +108,24 @@ void ReadChoice(FieldReader& fields, ToolDemand& demand) {
   const Json* choice = fields.Object("tool_choice");
   if (choice == nullptr)
     return;
-  const std::string type = StringField(*choice, "type");
+  FieldReader inner(*choice, "tool_choice");
+  std::string type;
+  bool single = false;
+  inner.String("type", type);
+  inner.String("name", demand.name);
+  inner.Bool("disable_parallel_tool_use", single);
+  fields.Take(inner.Finish());
+  demand.limit = single ? CallLimit::kOne : CallLimit::kNone;
   if (type == "none")
     demand.choice = ToolChoice::kNone;
   else if (type == "any" || type == "tool")
     demand.choice = ToolChoice::kForced;
   else if (type != "auto")
     fields.Fail("tool_choice", "expected a type of auto, any, tool or none");
-  if (type == "tool") {
-    demand.name = StringField(*choice, "name");
-    if (demand.name.empty())
-      fields.Fail("tool_choice", "a tool's name is missing");
-  }
+  if (type != "tool")
+    demand.name.clear();
+  else if (demand.name.empty())
+    fields.Fail("tool_choice", "a tool's name is missing");
 }
 
 // Anthropic's structured answers: the schema of output_format, or of output_config.format.

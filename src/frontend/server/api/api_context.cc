@@ -27,6 +27,23 @@ Result<std::string> ApiContext::ResolveModelName(const std::string& requested) c
                   "model");
 }
 
+std::chrono::steady_clock::time_point RequestDeadline(const ApiContext& context) {
+  const auto timeout = context.options().request_timeout;
+  return timeout.count() > 0 ? std::chrono::steady_clock::now() + timeout
+                             : std::chrono::steady_clock::time_point::max();
+}
+
+ApiError EndError(const Error& error, Health health) {
+  ApiError result = ToApiError(error);
+  if (error.code == ErrorCode::kCancelled && health != Health::kDraining &&
+      health != Health::kStopped) {
+    result.status = 504;
+    result.type = "timeout_error";
+    result.code = "cancelled";
+  }
+  return result;
+}
+
 int64_t SequenceContext(const ServingEngine& engine) {
   const Model& model = engine.model();
   const int64_t trained = model.source().config.context_length;

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "frontend/server/api/api_error.h"
 #include "frontend/server/api/metrics.h"
+#include "frontend/server/api/work_queue.h"
 #include "frontend/serving/constraint_store.h"
 #include "frontend/serving/serving_engine.h"
 
@@ -56,6 +57,8 @@ class ApiContext {
   Metrics& metrics() { return metrics_; }
   // What was made for earlier requests; it locks itself.
   ConstraintStore& constraints() const { return constraints_; }
+  // Reading of large requests. To be stopped after the HTTP server and before the engine goes.
+  WorkQueue& work() { return work_; }
   int64_t start_time() const { return start_time_; }  // Unix seconds
 
   // The name to answer with: `requested`, or the model's own for "". Ollama's ":latest" may follow.
@@ -68,7 +71,15 @@ class ApiContext {
   int64_t start_time_;
   std::atomic<ServingEngine*> engine_ = nullptr;
   std::atomic<ModuleControl*> modules_ = nullptr;
+  WorkQueue work_;  // last: it goes first
 };
+
+// When a request that comes now must be done: --request-timeout.
+std::chrono::steady_clock::time_point RequestDeadline(const ApiContext& context);
+
+// What the client of a request that ended early is told. kCancelled without a server that stops is
+// the deadline's: 504.
+ApiError EndError(const Error& error, Health health);
 
 // Tokens that one request may hold, prompt and answer together.
 int64_t SequenceContext(const ServingEngine& engine);

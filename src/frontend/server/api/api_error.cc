@@ -8,7 +8,19 @@ namespace {
 constexpr const char* kInvalidRequest = "invalid_request_error";
 
 // A full queue of short requests is through in about this time; clients add their own back-off.
-constexpr const char* kRetryAfterSeconds = "1";
+constexpr int kRetryAfterSeconds = 1;
+
+// What a client has sent may stand in a message, but not all of it.
+constexpr size_t kMaxErrorBytes = 1024;
+
+std::string Shortened(const std::string& text) {
+  if (text.size() <= kMaxErrorBytes)
+    return text;
+  size_t end = kMaxErrorBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
+    --end;  // not inside a character
+  return text.substr(0, end) + "...";
+}
 
 std::string_view AnthropicType(int status) {
   switch (status) {
@@ -44,7 +56,8 @@ Json OpenAiBody(const ApiError& error) {
 
 }  // namespace
 
-ApiError ToApiError(const Error& error) {
+ApiError ToApiError(const Error& given) {
+  const Error error{given.code, Shortened(given.message), Shortened(given.where)};
   const std::string message = error.ToString();
   switch (error.code) {
     case ErrorCode::kInvalidArgument:
@@ -83,6 +96,10 @@ ApiError StillLoading() {
   return {503, "Loading model", "unavailable_error", {}, "loading", {}, {}};
 }
 
+int RetryAfterSeconds(const ApiError& error) {
+  return error.status == 429 || error.status == 503 ? kRetryAfterSeconds : 0;
+}
+
 Json ErrorBody(ApiStyle style, const ApiError& error) {
   if (style == ApiStyle::kOllama)
     return {{"error", error.message}};
@@ -97,8 +114,8 @@ Json ErrorBody(ApiStyle style, const ApiError& error) {
 HttpResponse ToResponse(ApiStyle style, const ApiError& error) {
   HttpResponse response = JsonResponse(ErrorBody(style, error));
   response.status = error.status;
-  if (error.status == 429 || error.status == 503)
-    response.headers.emplace("Retry-After", kRetryAfterSeconds);
+  if (const int seconds = RetryAfterSeconds(error); seconds > 0)
+    response.headers.emplace("Retry-After", std::to_string(seconds));
   return response;
 }
 

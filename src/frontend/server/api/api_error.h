@@ -31,6 +31,9 @@ ApiError PromptTooLong(int64_t prompt_tokens, int64_t context_tokens);
 ApiError NotImplemented(std::string message);
 ApiError StillLoading();
 
+// Seconds after which to come again; 0 where waiting makes no sense.
+int RetryAfterSeconds(const ApiError& error);
+
 Json ErrorBody(ApiStyle style, const ApiError& error);
 // With Retry-After where waiting makes sense.
 HttpResponse ToResponse(ApiStyle style, const ApiError& error);

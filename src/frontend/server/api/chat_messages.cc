@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "frontend/session/chat_prompt.h"
 
@@ -179,7 +180,7 @@ Status CheckTools(const Json& tools) {
       return InvalidArgument("expected \"function\"", path + ".type");
     const Json* function = FindField(tools[i], "function");
     const Json* name = function == nullptr ? nullptr : FindField(*function, "name");
-    if (name == nullptr || !name->is_string())
+    if (name == nullptr || !name->is_string() || *name == "")
       return InvalidArgument("a string is missing", path + ".function.name");
   }
   return {};
@@ -204,12 +205,10 @@ void ReadToolChoice(FieldReader& fields, ToolDemand& demand) {
                             DumpJson(*choice)));
 }
 
-void ReadParallelCalls(FieldReader& fields, const ToolDemand& demand) {
+void ReadParallelCalls(FieldReader& fields, ToolDemand& demand) {
   bool parallel = true;
   fields.Bool("parallel_tool_calls", parallel);
-  if (!parallel && demand.choice == ToolChoice::kAuto)
-    fields.Fail("parallel_tool_calls", "models here write as many calls as they like",
-                ErrorCode::kUnsupported);
+  demand.limit = parallel ? CallLimit::kNone : CallLimit::kOne;
 }
 
 void ReadTemplateVariables(FieldReader& fields, Json& variables) {
@@ -268,7 +267,9 @@ Result<ChatPrompt> MakeChatPrompt(const Model& model, const Conversation& conver
   }
   prompt.tokens = std::move(*tokens);
   prompt.syntax.tools = conversation.tools;
+  prompt.syntax.call_limit = conversation.demand.limit;
   prompt.syntax.control_marks = ControlMarks(model.tokenizer(), conversation.tools);
+  prompt.syntax.declared = std::make_shared<const Json>(conversation.demand.tools);
   const bool takes_reasoning = conversation.reasoning != ReasoningSyntax::kPlain &&
                                HasReasoning(model.source().chat_template);
   if (takes_reasoning)
@@ -280,10 +281,18 @@ Result<ChatPrompt> MakeChatPrompt(const Model& model, const Conversation& conver
 namespace {
 
 // A forced call of a family that marks calls with a control token: the mark ends the prompt, as
-// constraints know text only, and the answer is read as if it began with it.
+// constraints know text only, and the answer is read as if it began with it. DeepSeek's marks of
+// single calls could not follow, so there the call is JSON (tool_grammar.h) and stands alone.
 void PrimeCall(const Conversation& conversation, ChatPrompt& prompt) {
-  if (conversation.demand.choice != ToolChoice::kForced ||
-      conversation.tools != ToolSyntax::kMistral || prompt.syntax.control_marks.empty())
+  if (conversation.demand.choice != ToolChoice::kForced)
+    return;
+  if (conversation.tools == ToolSyntax::kDeepSeek) {
+    prompt.syntax.primed = OpenMark(conversation.tools);
+    return;
+  }
+  const bool is_marked =
+      conversation.tools == ToolSyntax::kMistral || conversation.tools == ToolSyntax::kBarred;
+  if (!is_marked || prompt.syntax.control_marks.empty())
     return;
   const auto& [token, mark] = prompt.syntax.control_marks.front();
   prompt.tokens.push_back(token);

@@ -37,8 +37,8 @@ Status CheckTools(const Json& tools);
 // OpenAI's or the responses' shape.
 void ReadToolChoice(FieldReader& fields, ToolDemand& demand);
 
-// parallel_tool_calls: one call alone can be promised only when it is forced.
-void ReadParallelCalls(FieldReader& fields, const ToolDemand& demand);
+// parallel_tool_calls: without them an answer ends with its first call.
+void ReadParallelCalls(FieldReader& fields, ToolDemand& demand);
 
 // chat_template_kwargs: whatever the model's template knows.
 void ReadTemplateVariables(FieldReader& fields, Json& variables);

@@ -23,7 +23,8 @@ class EmbeddingRun final : public std::enable_shared_from_this<EmbeddingRun> {
         caller_(std::move(caller)),
         job_(std::move(job)),
         channel_(std::move(channel)),
-        vectors_(job_.inputs.size()) {}
+        vectors_(job_.inputs.size()),
+        deadline_(RequestDeadline(context)) {}
 
   void Start();
 
@@ -47,6 +48,7 @@ class EmbeddingRun final : public std::enable_shared_from_this<EmbeddingRun> {
 
   std::mutex mutex_;  // guards all below
   std::vector<std::vector<float>> vectors_;
+  const std::chrono::steady_clock::time_point deadline_;  // of all inputs together
   int64_t tokens_ = 0;
   size_t next_ = 0;  // the first input that was not submitted
   size_t done_ = 0;
@@ -87,7 +89,7 @@ void EmbeddingRun::Start() {
 
 void EmbeddingRun::SubmitNext() {
   const size_t i = next_++;
-  auto id = engine_.SubmitEmbedding(std::move(job_.inputs[i]),
+  auto id = engine_.SubmitEmbedding({std::move(job_.inputs[i]), caller_.key_name, deadline_},
                                     [self = shared_from_this(), i](Result<std::vector<float>> v) {
                                       self->OnVector(i, std::move(v));
                                     });
@@ -113,7 +115,7 @@ void EmbeddingRun::OnVector(size_t input, Result<std::vector<float>> vector) {
 void EmbeddingRun::Store(size_t input, Result<std::vector<float>> vector) {
   if (!vector.ok()) {
     CancelRequests();
-    return Fail(ToApiError(vector.error()));
+    return Fail(EndError(vector.error(), engine_.health()));
   }
   vectors_[input] = std::move(*vector);
   if (++done_ < vectors_.size()) {

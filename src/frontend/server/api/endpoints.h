@@ -4,6 +4,9 @@
 // One file for each API: openai_chat.cc, openai_completions.cc, ... Threading: any thread.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "frontend/server/api/api_context.h"
 #include "frontend/server/api/embedding_run.h"
 #include "frontend/server/api/json.h"
@@ -16,16 +19,26 @@ using TextParser = Result<TextJob> (*)(const ApiContext& context, const Model& m
 Result<TextJob> ParseChatCompletion(const ApiContext& context, const Model& model,
                                     const Json& body);
 Result<TextJob> ParseCompletion(const ApiContext& context, const Model& model, const Json& body);
+Result<TextJob> ParseLlamaCompletion(const ApiContext& context, const Model& model,
+                                     const Json& body);
+Result<TextJob> ParseInfill(const ApiContext& context, const Model& model, const Json& body);
 Result<TextJob> ParseResponses(const ApiContext& context, const Model& model, const Json& body);
 Result<TextJob> ParseMessages(const ApiContext& context, const Model& model, const Json& body);
 Result<TextJob> ParseOllamaGenerate(const ApiContext& context, const Model& model,
                                     const Json& body);
 Result<TextJob> ParseOllamaChat(const ApiContext& context, const Model& model, const Json& body);
 
+// The answer to a body that only loads or unloads the model: one without a prompt, or with no
+// messages. Nothing for any other body, right or wrong.
+enum class OllamaText : uint8_t { kGenerate, kChat };
+std::optional<Json> OllamaLoad(const ApiContext& context, std::string_view body, OllamaText kind);
+
 using EmbeddingParser = Result<EmbeddingJob> (*)(const ApiContext& context, const Model& model,
                                                  const Json& body);
 Result<EmbeddingJob> ParseEmbeddings(const ApiContext& context, const Model& model,
                                      const Json& body);
+Result<EmbeddingJob> ParseLlamaEmbedding(const ApiContext& context, const Model& model,
+                                         const Json& body);
 Result<EmbeddingJob> ParseRerank(const ApiContext& context, const Model& model, const Json& body);
 Result<EmbeddingJob> ParseOllamaEmbed(const ApiContext& context, const Model& model,
                                       const Json& body);
@@ -37,6 +50,7 @@ using JsonEndpoint = Result<Json> (*)(ApiContext& context, ServingEngine& engine
 Result<Json> Tokenize(ApiContext& context, ServingEngine& engine, const Json& body);
 Result<Json> Detokenize(ApiContext& context, ServingEngine& engine, const Json& body);
 Result<Json> ApplyTemplate(ApiContext& context, ServingEngine& engine, const Json& body);
+Result<Json> SetAdapters(ApiContext& context, ServingEngine& engine, const Json& body);
 Result<Json> CountMessageTokens(ApiContext& context, ServingEngine& engine, const Json& body);
 Result<Json> ChangeModules(ApiContext& context, ServingEngine& engine, const Json& body);
 Result<Json> OllamaShow(ApiContext& context, ServingEngine& engine, const Json& body);

@@ -69,7 +69,15 @@ Result<Json> Detokenize(ApiContext&, ServingEngine& engine, const Json& body) {
   fields.Tokens("tokens", tokens);
   fields.Ignore({"model"});
   TENON_RETURN_IF_ERROR(fields.Finish());
-  const std::string text = engine.model().tokenizer().Decode(tokens, SpecialText::kParse);
+  const Tokenizer& tokenizer = engine.model().tokenizer();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= tokenizer.vocab_size()) {
+      return InvalidArgument(fmt::format("token {} is outside the vocabulary of {}", tokens[i],
+                                         tokenizer.vocab_size()),
+                             fmt::format("tokens[{}]", i));
+    }
+  }
+  const std::string text = tokenizer.Decode(tokens, SpecialText::kParse);
   return Json{{"content", text}, {"prompt", text}};
 }
 
@@ -83,6 +91,15 @@ Result<Json> TokenizerInfo(ApiContext&, ServingEngine& engine, const HttpRequest
   json["chat_template"] = model.source().chat_template;
   json["vocab_size"] = model.tokenizer().vocab_size();
   return json;
+}
+
+// The list of adapters is empty, so an empty list of scales is all that can be set.
+Result<Json> SetAdapters(ApiContext&, ServingEngine&, const Json& body) {
+  if (!body.is_array())
+    return InvalidArgument(fmt::format("found {}, expected an array", JsonTypeName(body)), "body");
+  if (!body.empty())
+    return Unsupported("no adapter is loaded", "[0].id");
+  return Json{{"success", true}};
 }
 
 Result<Json> ApplyTemplate(ApiContext&, ServingEngine& engine, const Json& body) {

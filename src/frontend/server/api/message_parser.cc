@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "frontend/server/api/tool_call_json.h"
+#include "frontend/server/api/tool_call_text.h"
 
 namespace tenon {
 namespace {
@@ -17,20 +17,34 @@ constexpr std::string_view kHermesClose = "</tool_call>";
 constexpr std::string_view kPythonTag = "<|python_tag|>";
 constexpr std::string_view kMistralOpen = "[TOOL_CALLS]";
 constexpr std::string_view kMistralArgs = "[ARGS]";
+constexpr std::string_view kBarredOpen = "<|tool_call|>";
+constexpr std::string_view kBarredClose = "<|/tool_call|>";
+constexpr std::string_view kDeepSeekOpen = "<｜tool▁calls▁begin｜>";
+constexpr std::string_view kDeepSeekClose = "<｜tool▁calls▁end｜>";
 constexpr std::string_view kSpace = " \t\r\n";
 
-std::string_view OpenMark(ToolSyntax tools) {
+// Empty where a call goes on to the end of the message.
+std::string_view CloseMark(ToolSyntax tools) {
   switch (tools) {
     case ToolSyntax::kHermes:
-      return kHermesOpen;
-    case ToolSyntax::kLlama3:
-      return kPythonTag;
-    case ToolSyntax::kMistral:
-      return kMistralOpen;
-    case ToolSyntax::kNone:
-      break;
+      return kHermesClose;
+    case ToolSyntax::kBarred:
+      return kBarredClose;
+    case ToolSyntax::kDeepSeek:
+      return kDeepSeekClose;
+    default:
+      return {};
   }
-  return {};
+}
+
+std::vector<std::string_view> MarksOf(ToolSyntax tools) {
+  std::vector<std::string_view> marks = {OpenMark(tools), CloseMark(tools)};
+  if (tools == ToolSyntax::kMistral)
+    marks.push_back(kMistralArgs);
+  if (tools == ToolSyntax::kDeepSeek)
+    marks.insert(marks.end(), {kDeepSeekCallOpen, kDeepSeekSeparator, kDeepSeekCallClose});
+  std::erase(marks, std::string_view());
+  return marks;
 }
 
 // Bytes at the end of `text` that could be the beginning of `mark`.
@@ -63,12 +77,34 @@ std::string WithoutArgsMark(std::string_view body) {
 
 }  // namespace
 
+std::string_view OpenMark(ToolSyntax tools) {
+  switch (tools) {
+    case ToolSyntax::kHermes:
+      return kHermesOpen;
+    case ToolSyntax::kLlama3:
+      return kPythonTag;
+    case ToolSyntax::kMistral:
+      return kMistralOpen;
+    case ToolSyntax::kBarred:
+      return kBarredOpen;
+    case ToolSyntax::kDeepSeek:
+      return kDeepSeekOpen;
+    case ToolSyntax::kNone:
+      break;
+  }
+  return {};
+}
+
 ToolSyntax ToolSyntaxOf(std::string_view chat_template) {
   const auto has = [&](std::string_view text) {
     return chat_template.find(text) != std::string_view::npos;
   };
   if (has(kMistralOpen))
     return ToolSyntax::kMistral;
+  if (has(kDeepSeekOpen))
+    return ToolSyntax::kDeepSeek;
+  if (has(kBarredOpen))
+    return ToolSyntax::kBarred;
   if (has(kPythonTag) || (has("ipython") && has("<|start_header_id|>")))
     return ToolSyntax::kLlama3;
   return ToolSyntax::kHermes;
@@ -82,9 +118,7 @@ bool HasReasoning(std::string_view chat_template) {
 std::vector<std::pair<int32_t, std::string>> ControlMarks(const Tokenizer& tokenizer,
                                                           ToolSyntax tools) {
   std::vector<std::pair<int32_t, std::string>> marks;
-  for (std::string_view mark : {OpenMark(tools), kMistralArgs}) {
-    if (mark.empty() || (mark == kMistralArgs && tools != ToolSyntax::kMistral))
-      continue;
+  for (const std::string_view mark : MarksOf(tools)) {
     const auto ids = tokenizer.Encode(mark, SpecialText::kParse, AddSpecial::kNone);
     const bool is_control =
         ids.size() == 1 && tokenizer.TokenBytes(ids[0], SpecialText::kPlain).empty();
@@ -118,6 +152,10 @@ std::vector<MessageDelta> MessageParser::Finish() {
 
 // One step; false when more text is needed, or nothing is left.
 bool MessageParser::Advance() {
+  if (syntax_.call_limit == CallLimit::kOne && calls_ > 0) {
+    held_.clear();
+    return false;
+  }
   switch (state_) {
     case State::kStart:
       return AdvanceStart();
@@ -217,15 +255,16 @@ bool MessageParser::AdvanceContent() {
 }
 
 bool MessageParser::AdvanceCall() {
+  const std::string_view close = CloseMark(syntax_.tools);
   size_t end = std::string::npos;
-  if (syntax_.tools == ToolSyntax::kHermes) {
-    end = held_.find(kHermesClose, scanned_);
-    scanned_ = held_.size() - std::min(held_.size(), kHermesClose.size());
+  if (!close.empty()) {
+    end = held_.find(close, scanned_);
+    scanned_ = held_.size() - std::min(held_.size(), close.size());
   }
   if (end == std::string::npos && !ended_)
     return false;
   const std::string body = held_.substr(0, end);
-  const size_t taken = end == std::string::npos ? held_.size() : end + kHermesClose.size();
+  const size_t taken = end == std::string::npos ? held_.size() : end + close.size();
   const std::string all = mark_ + held_.substr(0, taken);
   held_.erase(0, taken);
   state_ = State::kContent;
@@ -234,10 +273,20 @@ bool MessageParser::AdvanceCall() {
   return !held_.empty();
 }
 
+std::vector<ParsedCall> MessageParser::CallsIn(std::string_view body) const {
+  if (syntax_.tools == ToolSyntax::kMistral)
+    return ParseCalls(WithoutArgsMark(body));
+  if (syntax_.tools == ToolSyntax::kDeepSeek)
+    return ParseDeepSeekCalls(body);
+  if (syntax_.tools == ToolSyntax::kHermes && IsTaggedCall(body))
+    return ParseTaggedCalls(body, syntax_.declared == nullptr ? Json::array() : *syntax_.declared);
+  return ParseCalls(body);
+}
+
 bool MessageParser::TakeCalls(std::string_view body) {
-  const std::string text =
-      syntax_.tools == ToolSyntax::kMistral ? WithoutArgsMark(body) : std::string(body);
-  const std::vector<ParsedCall> calls = ParseCalls(text);
+  std::vector<ParsedCall> calls = CallsIn(body);
+  if (syntax_.call_limit == CallLimit::kOne && calls.size() > 1)
+    calls.resize(1);
   for (const ParsedCall& call : calls) {
     MessageDelta delta;
     delta.kind = MessageDelta::Kind::kToolCall;

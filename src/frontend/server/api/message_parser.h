@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "frontend/server/api/json.h"
+#include "frontend/server/api/tool_call_json.h"
 #include "frontend/session/model.h"
 
 namespace tenon {
@@ -19,9 +21,12 @@ namespace tenon {
 // How a family of models writes its calls.
 enum class ToolSyntax : uint8_t {
   kNone,
-  kHermes,   // <tool_call>{"name", "arguments"}</tool_call>: Hermes, Qwen
-  kLlama3,   // {"name", "parameters"}, perhaps after <|python_tag|>; the whole message
-  kMistral,  // [TOOL_CALLS][{"name", "arguments"}, ...], or [TOOL_CALLS]name[ARGS]{...}
+  kHermes,    // <tool_call>{"name", "arguments"}</tool_call>: Hermes, Qwen; inside it also
+              // Qwen3-Coder's <function=name><parameter=key>value</parameter></function>
+  kLlama3,    // {"name", "parameters"}, perhaps after <|python_tag|>; the whole message
+  kMistral,   // [TOOL_CALLS][{"name", "arguments"}, ...], or [TOOL_CALLS]name[ARGS]{...}
+  kBarred,    // <|tool_call|>[{"name", "arguments"}, ...], perhaps <|/tool_call|>: Granite, Phi 4
+  kDeepSeek,  // <｜tool▁calls▁begin｜> ... <｜tool▁calls▁end｜> (tool_call_text.h)
 };
 
 enum class ReasoningSyntax : uint8_t {
@@ -30,17 +35,24 @@ enum class ReasoningSyntax : uint8_t {
   kInThink,  // the prompt ended with <think>: the text begins inside
 };
 
+// With kOne what follows the first call is left out.
+enum class CallLimit : uint8_t { kNone, kOne };
+
 struct MessageSyntax {
+  CallLimit call_limit = CallLimit::kNone;
   ToolSyntax tools = ToolSyntax::kNone;
   ReasoningSyntax reasoning = ReasoningSyntax::kPlain;
   // Control tokens that the engine's text leaves out, and the mark that each stands for.
   std::vector<std::pair<int32_t, std::string>> control_marks;
+  std::shared_ptr<const Json> declared;  // the request's tools; null: none
   std::string primed;  // stands at the prompt's end and belongs to the answer's text
 };
 
 // How the model with this template (Jinja source) writes calls and reasoning.
 ToolSyntax ToolSyntaxOf(std::string_view chat_template);
 bool HasReasoning(std::string_view chat_template);
+// What a call begins with; empty: no mark.
+std::string_view OpenMark(ToolSyntax tools);
 // Those of the syntax's marks that are control tokens of the model.
 std::vector<std::pair<int32_t, std::string>> ControlMarks(const Tokenizer& tokenizer,
                                                           ToolSyntax tools);
@@ -76,6 +88,7 @@ class MessageParser {
   bool AdvanceContent();
   bool AdvanceCall();
   void StartCallWithoutMark();
+  std::vector<ParsedCall> CallsIn(std::string_view body) const;
   bool TakeCalls(std::string_view body);
   void Content(std::string text);
   void Emit(MessageDelta::Kind kind, std::string text);

@@ -2,6 +2,7 @@
 
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
+#include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
@@ -37,12 +38,16 @@ constexpr double kWindowSeconds = 5.0;
 
 // Endpoints that are counted by their path; everything else is "other", so that clients can't make
 // new series.
-constexpr std::array<std::string_view, 30> kPaths = {"/v1/chat/completions",
+constexpr std::array<std::string_view, 34> kPaths = {"/v1/chat/completions",
                                                      "/v1/completions",
                                                      "/v1/embeddings",
                                                      "/v1/models",
                                                      "/v1/responses",
                                                      "/v1/messages",
+                                                     "/completion",
+                                                     "/completions",
+                                                     "/infill",
+                                                     "/embedding",
                                                      "/v1/rerank",
                                                      "/v1/messages/count_tokens",
                                                      "/tokenize",
@@ -191,6 +196,12 @@ struct Metrics::Families {
       AddHistogram(registry, "tenon_step_tokens", "Tokens in one step.", kStepTokenBuckets);
   Histogram& batch =
       AddHistogram(registry, "tenon_batch_sequences", "Sequences in one step.", kBatchBuckets);
+  prometheus::Gauge& longest =
+      prometheus::BuildGauge()
+          .Name("tenon_request_tokens_max")
+          .Help("Tokens of the longest request that ended, prompt and answers together.")
+          .Register(registry)
+          .Add({});
   prometheus::Family<prometheus::Counter>& ended =
       prometheus::BuildCounter()
           .Name("tenon_requests_total")
@@ -226,7 +237,10 @@ void Metrics::OnFirstToken(const RequestTimings& timings) {
   families_->prefill.Observe(timings.prefill_s);
 }
 
-void Metrics::OnEnd(std::string_view outcome, const RequestTimings& timings, int64_t, int64_t) {
+void Metrics::OnEnd(std::string_view outcome, const RequestTimings& timings, int64_t prompt_tokens,
+                    int64_t completion_tokens) {
+  const auto tokens = static_cast<double>(prompt_tokens + completion_tokens);
+  families_->longest.Set(std::max(families_->longest.Value(), tokens));
   families_->ended.Add({{"outcome", std::string(outcome)}}).Increment();
   families_->total.Observe(timings.total_s);
   families_->decode.Observe(timings.decode_s);

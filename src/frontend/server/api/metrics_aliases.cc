@@ -32,12 +32,13 @@ constexpr std::array<Alias, 14> kVllm = {{
     {"vllm:request_decode_time_seconds", "tenon_decode_seconds"},
 }};
 
-constexpr std::array<Alias, 5> kLlama = {{
+constexpr std::array<Alias, 6> kLlama = {{
     {"llamacpp:prompt_tokens_total", "tenon_prompt_tokens_total"},
     {"llamacpp:tokens_predicted_total", "tenon_completion_tokens_total"},
     {"llamacpp:requests_processing", "tenon_sequences_running"},
     {"llamacpp:requests_deferred", "tenon_requests_waiting"},
     {"llamacpp:n_decode_total", "tenon_steps_total"},
+    {"llamacpp:n_tokens_max", "tenon_request_tokens_max"},
 }};
 
 const MetricFamily* Find(const std::vector<MetricFamily>& families, std::string_view name) {
@@ -85,17 +86,65 @@ double ValueOf(const std::vector<MetricFamily>& families, std::string_view name)
   return family == nullptr ? 0.0 : family->metric.front().counter.value;
 }
 
+// The sum of all that a histogram has seen: seconds.
+double SumOf(const std::vector<MetricFamily>& families, std::string_view name) {
+  const MetricFamily* family = Find(families, name);
+  return family == nullptr || family->metric.empty() ? 0.0
+                                                     : family->metric.front().histogram.sample_sum;
+}
+
+struct Derived {
+  const char* name;
+  const char* help;
+  prometheus::MetricType type;
+  double value;
+};
+
+MetricFamily ToFamily(const Derived& derived) {
+  MetricFamily family;
+  family.name = derived.name;
+  family.help = derived.help;
+  family.type = derived.type;
+  prometheus::ClientMetric metric;
+  if (derived.type == prometheus::MetricType::Counter)
+    metric.counter.value = derived.value;
+  else
+    metric.gauge.value = derived.value;
+  family.metric.push_back(metric);
+  return family;
+}
+
+// llama-server's times are sums, and its rates averages since the start.
+void AddTimes(const std::vector<MetricFamily>& families, std::vector<MetricFamily>& out) {
+  using prometheus::MetricType;
+  const double prompt_s = SumOf(families, "tenon_prefill_seconds");
+  const double decode_s = SumOf(families, "tenon_decode_seconds");
+  const double computed = ValueOf(families, "tenon_prompt_tokens_total") -
+                          ValueOf(families, "tenon_cached_prompt_tokens_total");
+  const double predicted = ValueOf(families, "tenon_completion_tokens_total");
+  const auto rate = [](double count, double seconds) {
+    return seconds > 0.0 ? count / seconds : 0.0;
+  };
+  const Derived all[] = {
+      {"llamacpp:prompt_seconds_total", "Time from the first step to the first token.",
+       MetricType::Counter, prompt_s},
+      {"llamacpp:tokens_predicted_seconds_total", "Time from the first token to the last.",
+       MetricType::Counter, decode_s},
+      {"llamacpp:prompt_tokens_seconds", "Computed prompt tokens per second, on average.",
+       MetricType::Gauge, rate(computed, prompt_s)},
+      {"llamacpp:predicted_tokens_seconds", "Generated tokens per second, on average.",
+       MetricType::Gauge, rate(predicted, decode_s)},
+  };
+  for (const Derived& derived : all)
+    out.push_back(ToFamily(derived));
+}
+
 // Sequences in a step, on average.
 void AddBusySlots(const std::vector<MetricFamily>& families, std::vector<MetricFamily>& out) {
   const double steps = ValueOf(families, "tenon_steps_total");
-  MetricFamily family;
-  family.name = "llamacpp:n_busy_slots_per_decode";
-  family.help = "Sequences in a step, on average.";
-  family.type = prometheus::MetricType::Gauge;
-  prometheus::ClientMetric metric;
-  metric.gauge.value = steps > 0.0 ? ValueOf(families, "tenon_step_sequences_total") / steps : 0.0;
-  family.metric.push_back(metric);
-  out.push_back(std::move(family));
+  const double sequences = ValueOf(families, "tenon_step_sequences_total");
+  out.push_back(ToFamily({"llamacpp:n_busy_slots_per_decode", "Sequences in a step, on average.",
+                          prometheus::MetricType::Gauge, steps > 0.0 ? sequences / steps : 0.0}));
 }
 
 }  // namespace
@@ -111,6 +160,7 @@ std::vector<MetricFamily> AliasFamilies(const std::vector<MetricFamily>& familie
   AddVllmSuccess(families, model, out);
   for (const Alias& alias : kLlama)
     AddAlias(families, alias, nullptr, out);
+  AddTimes(families, out);
   AddBusySlots(families, out);
   return out;
 }

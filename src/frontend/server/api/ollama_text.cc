@@ -149,4 +149,27 @@ Result<TextJob> ParseOllamaGenerate(const ApiContext& context, const Model& mode
   return FinishJob(std::move(job), std::move(request), model, Shape::kGenerate);
 }
 
+std::optional<Json> OllamaLoad(const ApiContext& context, std::string_view body, OllamaText kind) {
+  const auto parsed = ParseJson(body);
+  if (!parsed.ok() || !parsed->is_object())
+    return std::nullopt;
+  const Json* text = FindField(*parsed, kind == OllamaText::kChat ? "messages" : "prompt");
+  const bool empty = text == nullptr || *text == "" || *text == Json::array();
+  const auto name = context.ResolveModelName(StringField(*parsed, "model"));
+  if (!empty || StringField(*parsed, "model").empty() || !name.ok())
+    return std::nullopt;
+  const Json* keep_alive = FindField(*parsed, "keep_alive");
+  const bool unload = keep_alive != nullptr && (*keep_alive == 0 || *keep_alive == "0");
+  Json json;
+  json["model"] = *name;
+  json["created_at"] = OllamaTime(UnixSeconds());
+  if (kind == OllamaText::kChat)
+    json["message"] = {{"role", "assistant"}, {"content", ""}};
+  else
+    json["response"] = "";
+  json["done"] = true;
+  json["done_reason"] = unload ? "unload" : "load";  // in truth it stays until the server ends
+  return json;
+}
+
 }  // namespace tenon

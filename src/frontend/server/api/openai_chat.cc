@@ -216,6 +216,7 @@ Result<TextJob> ParseChatCompletion(const ApiContext& context, const Model& mode
   ReadLimits(fields, request);
   ReadOutputOptions(fields, options.output, job);
   RefuseChatFields(fields);
+  RefuseNativeFields(fields);
   IgnoreOpenAiFields(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));

@@ -227,6 +227,7 @@ Result<TextJob> ParseCompletion(const ApiContext& context, const Model& model, c
   ReadShapeFields(fields, shape);
   fields.Refuse("suffix", "there is no filling in between", {""});
   fields.Refuse("best_of", "every choice is returned", {Json(request.choices)});
+  RefuseNativeFields(fields);
   IgnoreOpenAiFields(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));

@@ -1,4 +1,4 @@
-// POST /v1/embeddings and /v1/rerank.
+// POST /v1/embeddings, llama-server's /embedding, and /v1/rerank.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -126,6 +126,35 @@ Result<EmbeddingJob> ParseEmbeddings(const ApiContext& context, const Model& mod
   job.finish = [name = named.model, format, dimensions](std::vector<std::vector<float>> vectors,
                                                         int64_t tokens) {
     return EmbeddingsBody(name, std::move(vectors), tokens, format, dimensions);
+  };
+  return job;
+}
+
+// llama-server's own: a list of {"index", "embedding": [vector]}, one vector as texts are pooled.
+Result<EmbeddingJob> ParseLlamaEmbedding(const ApiContext& context, const Model& model,
+                                         const Json& body) {
+  FieldReader fields(body);
+  TextJob named;
+  TENON_RETURN_IF_ERROR(ReadModelName(fields, context, named));
+  const char* name = FindField(body, "input") != nullptr ? "input" : "content";
+  const Json* input = fields.Required(name);
+  int64_t norm = 2;
+  fields.Int("embd_normalize", norm, {-1, 2});
+  if (norm == 0 || norm == 1)
+    fields.Fail("embd_normalize", "expected 2 (of length 1) or -1 (as it is)",
+                ErrorCode::kUnsupported);
+  IgnoreOpenAiFields(fields);
+  TENON_RETURN_IF_ERROR(fields.Finish());
+  EmbeddingJob job;
+  TENON_ASSIGN_OR_RETURN(job.inputs, ReadPrompts(model, *input, name));
+  job.finish = [norm](std::vector<std::vector<float>> vectors, int64_t) {
+    Json list = Json::array();
+    for (size_t i = 0; i < vectors.size(); ++i) {
+      if (norm == 2)
+        Normalise(vectors[i]);
+      list.push_back({{"index", i}, {"embedding", Json::array({vectors[i]})}});
+    }
+    return list;
   };
   return job;
 }

@@ -35,6 +35,11 @@ void ReadOutputOptions(FieldReader& fields, OutputOptions& output, TextJob& job)
   fields.String("cache_salt", job.salt);
 }
 
+void RefuseNativeFields(FieldReader& fields) {
+  fields.Refuse("n_probs", "use logprobs and top_logprobs", {0});
+  fields.Refuse("response_fields", "answers are always whole", {Json::array()});
+}
+
 void IgnoreOpenAiFields(FieldReader& fields) {
   fields.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
                  "prompt_cache_key", "prompt_cache_retention"});

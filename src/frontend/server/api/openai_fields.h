@@ -25,6 +25,9 @@ void ReadDelivery(FieldReader& fields, TextJob& job);
 // stream, stream_options, return_tokens, timings_per_token, cache_salt.
 void ReadOutputOptions(FieldReader& fields, OutputOptions& output, TextJob& job);
 
+// Fields of llama-server's own endpoints that have other names here.
+void RefuseNativeFields(FieldReader& fields);
+
 // user, metadata, store and others that change nothing in the answer.
 void IgnoreOpenAiFields(FieldReader& fields);
 

@@ -170,6 +170,7 @@ Result<TextJob> ParseResponses(const ApiContext& context, const Model& model, co
   ReadDelivery(fields, job);
   if (const Json* metadata = fields.Object("metadata"); metadata != nullptr)
     echo.metadata = *metadata;
+  RefuseNativeFields(fields);
   IgnoreOpenAiFields(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));

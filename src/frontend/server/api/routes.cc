@@ -1,9 +1,12 @@
 #include "frontend/server/api/routes.h"
 
 #include <exception>
+#include <optional>
 
+#include "base/log.h"
 #include "frontend/server/api/answer_run.h"
 #include "frontend/server/api/endpoints.h"
+#include "frontend/server/api/infill_prompt.h"
 #include "frontend/server/api/request_log.h"
 #include "frontend/server/api/slot_endpoints.h"
 #include "frontend/server/api/web_socket_api.h"
@@ -16,6 +19,28 @@ void SendNow(ApiContext& context, const HttpRequest& request, ResponseWriter& wr
   const int status = response.status;
   writer.Send(std::move(response));
   LogRequest(context, CallerOf(request), status);
+}
+
+// Large bodies are read on the context's work thread.
+HttpHandler ReadApart(ApiContext& context, ApiStyle style, HttpHandler handler) {
+  return [&context, style, handler = std::move(handler)](HttpRequest request,
+                                                         std::shared_ptr<ResponseWriter> writer) {
+    if (request.body.size() <= kLargeBody)
+      return handler(std::move(request), std::move(writer));
+    const auto shared = std::make_shared<HttpRequest>(std::move(request));
+    const auto work = [handler, shared, writer] {
+      try {
+        handler(std::move(*shared), writer);
+      } catch (const std::exception& error) {
+        // The writer answers 500 when it is dropped.
+        Log(LogLevel::kError, "{}: the handler failed: {}", shared->request_id, error.what());
+      }
+    };
+    if (context.work().Post(work))
+      return;
+    const Error full = MakeError(ErrorCode::kResourceExhausted, "too many large requests wait");
+    SendNow(context, *shared, *writer, ToResponse(style, ToApiError(full)));
+  };
 }
 
 // Runs `body` with a ready engine; whatever it throws or returns as an error is answered.
@@ -37,7 +62,8 @@ void Guard(ApiContext& context, ApiStyle style, const HttpRequest& request, Resp
 
 HttpHandler TextHandler(ApiContext& context, HttpChannelOptions channel, TextParser parse) {
   channel.ping_interval = context.options().ping_interval;
-  return [&context, channel, parse](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+  const auto handler = [&context, channel, parse](HttpRequest request,
+                                                  std::shared_ptr<ResponseWriter> writer) {
     Guard(context, channel.style, request, *writer, [&](ServingEngine& engine) -> Status {
       TENON_ASSIGN_OR_RETURN(const Json body, ParseJson(request.body));
       TENON_ASSIGN_OR_RETURN(TextJob job, parse(context, engine.model(), body));
@@ -46,10 +72,12 @@ HttpHandler TextHandler(ApiContext& context, HttpChannelOptions channel, TextPar
       return {};
     });
   };
+  return ReadApart(context, channel.style, handler);
 }
 
 HttpHandler EmbeddingHandler(ApiContext& context, ApiStyle style, EmbeddingParser parse) {
-  return [&context, style, parse](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+  const auto handler = [&context, style, parse](HttpRequest request,
+                                                std::shared_ptr<ResponseWriter> writer) {
     Guard(context, style, request, *writer, [&](ServingEngine& engine) -> Status {
       TENON_ASSIGN_OR_RETURN(const Json body, ParseJson(request.body));
       TENON_ASSIGN_OR_RETURN(EmbeddingJob job, parse(context, engine.model(), body));
@@ -60,10 +88,12 @@ HttpHandler EmbeddingHandler(ApiContext& context, ApiStyle style, EmbeddingParse
       return {};
     });
   };
+  return ReadApart(context, style, handler);
 }
 
 HttpHandler JsonHandler(ApiContext& context, ApiStyle style, JsonEndpoint endpoint) {
-  return [&context, style, endpoint](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+  const auto handler = [&context, style, endpoint](HttpRequest request,
+                                                   std::shared_ptr<ResponseWriter> writer) {
     Guard(context, style, request, *writer, [&](ServingEngine& engine) -> Status {
       TENON_ASSIGN_OR_RETURN(const Json body, ParseJson(request.body));
       TENON_ASSIGN_OR_RETURN(const Json answer, endpoint(context, engine, body));
@@ -71,6 +101,7 @@ HttpHandler JsonHandler(ApiContext& context, ApiStyle style, JsonEndpoint endpoi
       return {};
     });
   };
+  return ReadApart(context, style, handler);
 }
 
 HttpHandler InfoHandler(ApiContext& context, ApiStyle style, InfoEndpoint endpoint) {
@@ -83,9 +114,32 @@ HttpHandler InfoHandler(ApiContext& context, ApiStyle style, InfoEndpoint endpoi
   };
 }
 
-HttpHandler NotImplementedHandler(ApiContext& context, std::string message) {
-  return [&context, message](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
-    SendNow(context, request, *writer, ToResponse(ApiStyle::kOpenAi, NotImplemented(message)));
+// Editors ask once, and look for 501 to know that a model can't.
+HttpHandler InfillHandler(ApiContext& context, HttpHandler infill) {
+  return [&context, infill = std::move(infill)](HttpRequest request,
+                                                std::shared_ptr<ResponseWriter> writer) {
+    const ServingEngine* engine = context.engine();
+    if (engine == nullptr || CanInfill(engine->model().tokenizer()))
+      return infill(std::move(request), std::move(writer));
+    const ApiError error =
+        NotImplemented("the model's vocabulary has no marks for filling in between");
+    SendNow(context, request, *writer, ToResponse(ApiStyle::kOpenAi, error));
+  };
+}
+
+// Ollama's clients load a model by a request without a text, and unload it so with keep_alive 0.
+HttpHandler OllamaHandler(ApiContext& context, TextParser parse, OllamaText kind) {
+  const HttpChannelOptions lines{ApiStyle::kOllama, Framing::kNdjson, {}};
+  return [&context, kind, text = TextHandler(context, lines, parse)](
+             HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+    // Only a short body can be one.
+    constexpr size_t kMaxLoadBytes = 4096;
+    std::optional<Json> loaded;
+    if (context.engine() != nullptr && request.body.size() <= kMaxLoadBytes)
+      loaded = OllamaLoad(context, request.body, kind);
+    if (!loaded.has_value())
+      return text(std::move(request), std::move(writer));
+    SendNow(context, request, *writer, JsonResponse(*loaded));
   };
 }
 
@@ -93,12 +147,13 @@ void AddOpenAi(ApiContext& context, Router& router) {
   const HttpChannelOptions plain;
   HttpChannelOptions named;
   named.framing = Framing::kNamedSse;
-  router.Add("POST", "/v1/chat/completions", TextHandler(context, plain, ParseChatCompletion));
+  for (const char* path : {"/v1/chat/completions", "/chat/completions"})
+    router.Add("POST", path, TextHandler(context, plain, ParseChatCompletion));
   router.Add("POST", "/v1/completions", TextHandler(context, plain, ParseCompletion));
   router.Add("POST", "/v1/responses", TextHandler(context, named, ParseResponses));
   router.Add("POST", "/v1/embeddings",
              EmbeddingHandler(context, ApiStyle::kOpenAi, ParseEmbeddings));
-  for (const char* path : {"/v1/rerank", "/rerank", "/v1/reranking"})
+  for (const char* path : {"/v1/rerank", "/rerank", "/v1/reranking", "/reranking"})
     router.Add("POST", path, EmbeddingHandler(context, ApiStyle::kOpenAi, ParseRerank));
   for (const char* path : {"/v1/models", "/models"})
     router.Add("GET", path, InfoHandler(context, ApiStyle::kOpenAi, ListModels));
@@ -115,9 +170,9 @@ void AddAnthropic(ApiContext& context, Router& router) {
 }
 
 void AddOllama(ApiContext& context, Router& router) {
-  const HttpChannelOptions lines{ApiStyle::kOllama, Framing::kNdjson, {}};
-  router.Add("POST", "/api/generate", TextHandler(context, lines, ParseOllamaGenerate));
-  router.Add("POST", "/api/chat", TextHandler(context, lines, ParseOllamaChat));
+  router.Add("POST", "/api/generate",
+             OllamaHandler(context, ParseOllamaGenerate, OllamaText::kGenerate));
+  router.Add("POST", "/api/chat", OllamaHandler(context, ParseOllamaChat, OllamaText::kChat));
   router.Add("POST", "/api/embed", EmbeddingHandler(context, ApiStyle::kOllama, ParseOllamaEmbed));
   router.Add("POST", "/api/embeddings",
              EmbeddingHandler(context, ApiStyle::kOllama, ParseOllamaEmbeddings));
@@ -138,7 +193,14 @@ void AddLlama(ApiContext& context, Router& router) {
   router.Add("GET", "/props", InfoHandler(context, ApiStyle::kOpenAi, Props));
   router.Add("GET", "/slots", InfoHandler(context, ApiStyle::kOpenAi, Slots));
   router.Add("POST", "/slots/{id}", SlotHandler(context));
-  router.Add("POST", "/infill", NotImplementedHandler(context, "infill is not supported"));
+  HttpChannelOptions bare;
+  bare.framing = Framing::kBareSse;
+  for (const char* path : {"/completion", "/completions"})
+    router.Add("POST", path, TextHandler(context, bare, ParseLlamaCompletion));
+  router.Add("POST", "/infill", InfillHandler(context, TextHandler(context, bare, ParseInfill)));
+  for (const char* path : {"/embedding", "/embeddings"})
+    router.Add("POST", path, EmbeddingHandler(context, ApiStyle::kOpenAi, ParseLlamaEmbedding));
+  router.Add("POST", "/lora-adapters", JsonHandler(context, ApiStyle::kOpenAi, SetAdapters));
   router.Add("GET", "/lora-adapters",
              [&context](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
                SendNow(context, request, *writer, JsonResponse(Json::array()));

@@ -6,6 +6,8 @@
 #include <limits>
 #include <random>
 
+#include "frontend/server/api/sampler_chain.h"
+
 namespace tenon {
 namespace {
 
@@ -103,17 +105,21 @@ void RefuseOthers(FieldReader& fields) {
   fields.Refuse("top_n_sigma", "there is no such filter", {-1, -1.0, 0, 0.0});
   fields.Refuse("dynatemp_range", "the temperature does not vary", {0, 0.0});
   fields.Refuse("dynatemp_exponent", "the temperature does not vary", {1, 1.0});
-  fields.Refuse("n_keep", "the context is never shifted", {0});
   fields.Refuse("n_discard", "the context is never shifted", {0});
   fields.Refuse("lora", "there are no adapters", {Json::array()});
-  fields.Refuse("response_fields", "answers are always whole", {Json::array()});
   fields.Refuse("min_tokens", "use ignore_eos", {0});
-  fields.Refuse("n_probs", "use logprobs and top_logprobs", {0});
   fields.Refuse("min_keep", "there is no such filter", {0});
-  fields.Refuse("samplers", "the order of the filters is fixed");
   fields.Refuse("stop_token_ids", "use stop", {Json::array()});
   fields.Refuse("truncate_prompt_tokens", "a prompt is never cut");
   fields.Refuse("skip_special_tokens", "control tokens are never in the text", {true});
+  fields.Refuse("spaces_between_special_tokens", "control tokens are never in the text",
+                {true, false});
+  fields.Refuse("include_stop_str_in_output", "a stop is never in the text", {false});
+  fields.Refuse("use_beam_search", "tokens are sampled", {false});
+  fields.Refuse("length_penalty", "tokens are sampled", {1, 1.0});
+  fields.Refuse("bad_words", "use logit_bias", {Json::array()});
+  fields.Refuse("allowed_token_ids", "use logit_bias", {Json::array()});
+  fields.Refuse("prompt_logprobs", "use echo and logprobs of /v1/completions", {0});
 }
 
 // The acceleration modules that may work on the request: true (all), false (none), or names.
@@ -176,6 +182,10 @@ void ReadSamplingFields(FieldReader& fields, const Tokenizer& tokenizer, Serving
   request.prefix_cache = cache_prompt ? PrefixCache::kOn : PrefixCache::kOff;
   fields.Int("n", request.choices, {1, kMaxChoices});
   ReadModules(fields, request);
+  ReadSamplers(fields, sampling);
+  // The context is never shifted, so that every token of the prompt is kept anyway.
+  int64_t kept = 0;
+  fields.Int("n_keep", kept, {-1, kAnyInt});
   fields.Int("id_slot", request.slot, {-1, kAnyInt});
   RefuseOthers(fields);
 }

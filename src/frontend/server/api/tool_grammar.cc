@@ -57,10 +57,12 @@ Result<Grammar::Term> ToolCallTerm(JsonGrammar& json, const ToolDemand& demand,
       return grammar.Sequence({grammar.Literal(kHermesOpen), grammar.Literal("\n"), call,
                                grammar.Literal("\n"), grammar.Literal(kHermesClose)});
     case ToolSyntax::kMistral:
+    case ToolSyntax::kBarred:
       // Where the mark is a control token, it stands at the end of the prompt.
       return grammar.Sequence(
-          {syntax.control_marks.empty() ? grammar.Literal("[TOOL_CALLS]") : grammar.Empty(),
+          {syntax.control_marks.empty() ? grammar.Literal(OpenMark(syntax.tools)) : grammar.Empty(),
            grammar.Literal("["), call, grammar.Literal("]")});
+    case ToolSyntax::kDeepSeek:
     case ToolSyntax::kLlama3:
     case ToolSyntax::kNone:
       break;

@@ -22,6 +22,15 @@ constexpr size_t kMaxBacklogBytes = 4 << 20;
 // RFC 6455, 7.4.1: a policy was violated.
 constexpr uint16_t kPolicyViolation = 1008;
 
+// As a header says it over HTTP, so a field says here when to come again.
+Json ErrorMessage(const Json& id, const ApiError& error) {
+  Json message{{"id", id}, {"type", "error"}, {"status", error.status}};
+  if (const int seconds = RetryAfterSeconds(error); seconds > 0)
+    message["retry_after"] = seconds;
+  message["error"] = ErrorBody(ApiStyle::kOpenAi, error)["error"];
+  return message;
+}
+
 // The requests of one connection. Outlives the handler while answers are under way.
 class Session : public std::enable_shared_from_this<Session> {
  public:
@@ -41,18 +50,31 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
-  Status Handle(const Json& message);
-  Status Begin(const std::string& id, const std::string& type, const Json& request);
+  Status Handle(const Json& message, size_t bytes);
+  // What a message asks for. The serial tells it from a later request with the same id.
+  struct Order {
+    std::string id;
+    std::string type;
+    uint64_t serial = 0;
+  };
+  void BeginSafely(const Order& order, const Json& request);
+  Status Begin(const Order& order, const Json& request);
   void Cancel(const std::string& id);
   void Forget(const std::string& id);
+
+  struct Running {
+    std::shared_ptr<AnswerHandle> handle;  // null between the request's arrival and its start
+    bool is_cancelled = false;             // before it had started
+    uint64_t serial = 0;
+  };
 
   ApiContext& context_;
   Caller caller_;
   std::shared_ptr<WebSocketConnection> socket_;
   mutable std::mutex mutex_;
   int ending_ = 0;  // requests whose last message is not queued yet
-  // Null between the arrival of a request and its start.
-  std::map<std::string, std::shared_ptr<AnswerHandle>> running_;
+  std::map<std::string, Running> running_;
+  uint64_t last_serial_ = 0;
   bool closed_ = false;
 };
 
@@ -70,11 +92,7 @@ class WebSocketChannel final : public AnswerChannel {
     session_->Send({{"id", id_}, {"type", name}, {"data", data}});
   }
   void EndEvents() override { session_->End(id_, {{"id", id_}, {"type", "done"}}); }
-  void SendError(const ApiError& error) override {
-    Json message{{"id", id_}, {"type", "error"}, {"status", error.status}};
-    message["error"] = ErrorBody(ApiStyle::kOpenAi, error)["error"];
-    session_->End(id_, message);
-  }
+  void SendError(const ApiError& error) override { session_->End(id_, ErrorMessage(id_, error)); }
   void OnClose(std::function<void()>) override {}  // the session cancels by handle
 
  private:
@@ -115,7 +133,7 @@ void Session::OnMessage(const std::string& text) {
     if (message.ok()) {
       if (const Json* given = FindField(*message, "id"); given != nullptr && given->is_string())
         id = *given;
-      status = Handle(*message);
+      status = Handle(*message, text.size());
     } else {
       status = std::move(message).error();
     }
@@ -124,13 +142,10 @@ void Session::OnMessage(const std::string& text) {
   }
   if (status.ok())
     return;
-  const ApiError error = ToApiError(status.error());
-  Json answer{{"id", id}, {"type", "error"}, {"status", error.status}};
-  answer["error"] = ErrorBody(ApiStyle::kOpenAi, error)["error"];
-  Send(answer);
+  Send(ErrorMessage(id, ToApiError(status.error())));
 }
 
-Status Session::Handle(const Json& message) {
+Status Session::Handle(const Json& message, size_t bytes) {
   std::string id;
   std::string type;
   FieldReader fields(message);
@@ -149,40 +164,67 @@ Status Session::Handle(const Json& message) {
                            "type");
   if (request == nullptr)
     return InvalidArgument("is missing", "request");
+  Order order{id, type, 0};
   {
     const std::lock_guard lock(mutex_);
     if (running_.size() >= kMaxRequests)
       return MakeError(ErrorCode::kResourceExhausted,
                        fmt::format("{} requests run on this connection", kMaxRequests));
-    if (!running_.emplace(id, nullptr).second)
+    order.serial = ++last_serial_;
+    if (!running_.emplace(id, Running{nullptr, false, order.serial}).second)
       return InvalidArgument("a request with this id is running", "id");
   }
-  const Status begun = Begin(id, type, *request);
-  if (!begun.ok())
-    Forget(id);
-  return begun;
+  if (bytes <= kLargeBody) {
+    BeginSafely(order, *request);
+    return {};
+  }
+  const auto work = [self = shared_from_this(), order,
+                     large = std::make_shared<const Json>(*request)] {
+    self->BeginSafely(order, *large);
+  };
+  if (context_.work().Post(work))
+    return {};
+  Forget(id);
+  return MakeError(ErrorCode::kResourceExhausted, "too many large requests wait");
 }
 
-Status Session::Begin(const std::string& id, const std::string& type, const Json& request) {
+void Session::BeginSafely(const Order& order, const Json& request) {
+  Status begun;
+  try {
+    begun = Begin(order, request);
+  } catch (const std::exception& error) {
+    begun = MakeError(ErrorCode::kInternal, error.what());
+  }
+  if (!begun.ok())
+    End(order.id, ErrorMessage(order.id, ToApiError(begun.error())));
+}
+
+Status Session::Begin(const Order& order, const Json& request) {
+  const std::string& id = order.id;
   ServingEngine* engine = context_.engine();
   if (engine == nullptr)
     return MakeError(ErrorCode::kCancelled, "Loading model");
-  const TextParser parse = type == "chat" ? ParseChatCompletion : ParseCompletion;
+  const TextParser parse = order.type == "chat" ? ParseChatCompletion : ParseCompletion;
   TENON_ASSIGN_OR_RETURN(TextJob job, parse(context_, engine->model(), request));
   Caller caller = caller_;
   caller.request_id = fmt::format("{}/{}", caller_.request_id, id);
   auto handle = StartCancellableAnswer(context_, *engine, std::move(caller), std::move(job),
                                        std::make_shared<WebSocketChannel>(shared_from_this(), id));
   bool closed = false;
+  bool cancelled = false;
   {
     const std::lock_guard lock(mutex_);
     closed = closed_;
     const auto entry = running_.find(id);
-    if (entry != running_.end())
-      entry->second = handle;
+    if (entry != running_.end() && entry->second.serial == order.serial) {
+      entry->second.handle = handle;
+      cancelled = entry->second.is_cancelled;
+    }
   }
   if (closed)
     handle->Abandon();
+  else if (cancelled)
+    handle->Cancel();
   return {};
 }
 
@@ -191,23 +233,25 @@ void Session::Cancel(const std::string& id) {
   {
     const std::lock_guard lock(mutex_);
     const auto entry = running_.find(id);
-    if (entry != running_.end())
-      handle = entry->second;
+    if (entry != running_.end()) {
+      handle = entry->second.handle;
+      entry->second.is_cancelled = true;
+    }
   }
   if (handle != nullptr)
     handle->Cancel();
 }
 
 void Session::Close() {
-  std::map<std::string, std::shared_ptr<AnswerHandle>> running;
+  std::map<std::string, Running> running;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     running.swap(running_);
   }
-  for (const auto& [id, handle] : running) {
-    if (handle != nullptr)
-      handle->Abandon();
+  for (const auto& [id, request] : running) {
+    if (request.handle != nullptr)
+      request.handle->Abandon();
   }
 }
 
