@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "api/fake_server.h"
+#include "frontend/server/api/routes.h"
 
 namespace tenon::testing {
 namespace {
@@ -220,6 +221,26 @@ TEST_F(FieldsTest, SamplingFieldsReachTheEngine) {
   EXPECT_EQ(request.prefix_cache, PrefixCache::kOff);
   EXPECT_EQ(request.max_tokens, 9);
   EXPECT_FALSE(request.scope.salt.empty());
+}
+
+// Lower goes first for clients, higher for the scheduler.
+TEST_F(FieldsTest, APriorityCountsOnlyWhereTheServerAllowsIt) {
+  const std::string body = Merge(kChat, R"("priority":-5)");
+  EXPECT_EQ(Call("POST", "/v1/chat/completions", body)->Body()["error"]["param"], "priority");
+  EXPECT_FALSE(Call("POST", "/v1/chat/completions", Merge(kChat, R"("priority":0)"))->ended);
+  ApiOptions options = context_.options();
+  options.client_priority = ClientPriority::kHonoured;
+  ApiContext allowing(options);
+  allowing.SetEngine(&engine_);
+  Router router;
+  AddApiRoutes(allowing, router);
+  routes_ = std::make_unique<RouteTable>(std::move(router));
+  Call("POST", "/v1/chat/completions", body);
+  Call("POST", "/v1/completions", Merge(kCompletion, R"("priority":7)"));
+  ASSERT_EQ(engine_.submitted.size(), 3U);
+  EXPECT_EQ(engine_.submitted[0].request.priority, 0);
+  EXPECT_EQ(engine_.submitted[1].request.priority, 5);
+  EXPECT_EQ(engine_.submitted[2].request.priority, -7);
 }
 
 TEST_F(FieldsTest, NullIsTheDefaultAndIgnoredFieldsChangeNothing) {

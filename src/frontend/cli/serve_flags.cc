@@ -145,6 +145,9 @@ void ServeFlags::Add(CLI::App& app) {
   app.add_option("--slot-save-path", slot_save_path, "Folder in which /slots saves KV caches")
       ->check(CLI::ExistingDirectory);
   app.add_flag("--log-content", log_content, "Prompts and answers in the log");
+  app.add_flag(
+      "--client-priority", client_priority,
+      "Honour the field priority (lower goes first); whoever may send it can overtake all");
   app.add_flag("-q,--quiet", quiet, "No line for each request");
   app.add_option("--ctx", model.context)->group("");
   // Always on here; accepted because llama-server's users type them.
@@ -259,6 +262,7 @@ ApiOptions ServeFlags::ToApiOptions(const std::filesystem::path& model_path) con
   options.slot_folder = slot_save_path;
   options.content_log = log_content ? ContentLog::kOn : ContentLog::kOff;
   options.metrics_aliases = metrics_aliases ? MetricsAliases::kOn : MetricsAliases::kOff;
+  options.client_priority = client_priority ? ClientPriority::kHonoured : ClientPriority::kRefused;
   options.request_timeout = std::chrono::seconds(request_timeout_s);
   return options;
 }

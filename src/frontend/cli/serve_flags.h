@@ -43,6 +43,7 @@ struct ServeFlags {
   std::string preemption;  // empty: recompute
   int64_t checkpoint_interval = 4;
   bool log_content = false;
+  bool client_priority = false;
   bool quiet = false;
 
   void Add(CLI::App& app);

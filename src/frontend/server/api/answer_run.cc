@@ -132,6 +132,7 @@ ServingRequest AnswerRun::Complete(ServingRequest request) const {
   request.label = caller_.request_id;
   request.tenant = caller_.key_name;
   request.scope.salt = CacheSalt(caller_.key_name, job_.salt);
+  request.priority = -job_.priority;
   request.deadline = std::min(request.deadline, deadline_);
   return request;
 }

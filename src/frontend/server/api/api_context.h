@@ -26,6 +26,9 @@ inline constexpr const char* kTenonVersion = "0.1.0";
 // Whether prompts and answers may stand in the log.
 enum class ContentLog : uint8_t { kOff, kOn };
 
+// Whether requests may say how urgent they are. Whoever may can overtake all others.
+enum class ClientPriority : uint8_t { kRefused, kHonoured };
+
 struct ApiOptions {
   // What requests may call the model; the first is its own name. "*" accepts any name.
   std::vector<std::string> model_names;
@@ -33,6 +36,7 @@ struct ApiOptions {
   std::filesystem::path slot_folder;  // for saved slots; empty: none
   ContentLog content_log = ContentLog::kOff;
   MetricsAliases metrics_aliases = MetricsAliases::kOff;
+  ClientPriority client_priority = ClientPriority::kRefused;
   std::chrono::milliseconds request_timeout{0};  // 0: none
   std::chrono::milliseconds ping_interval{15'000};
 };

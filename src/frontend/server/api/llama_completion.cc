@@ -64,6 +64,7 @@ Status ReadLlamaFields(FieldReader& fields, const ApiContext& context, const Mod
   ReadShapeFields(fields, llama.shape);
   RefuseLlamaFields(fields);
   IgnoreOpenAiFields(fields);
+  RefusePriority(fields);
   return {};
 }
 

@@ -218,6 +218,7 @@ Result<TextJob> ParseChatCompletion(const ApiContext& context, const Model& mode
   RefuseChatFields(fields);
   RefuseNativeFields(fields);
   IgnoreOpenAiFields(fields);
+  ReadPriority(fields, context, job);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
   TENON_RETURN_IF_ERROR(UseConversation(context, model, conversation, request, job));

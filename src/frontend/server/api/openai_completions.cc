@@ -229,6 +229,7 @@ Result<TextJob> ParseCompletion(const ApiContext& context, const Model& model, c
   fields.Refuse("best_of", "every choice is returned", {Json(request.choices)});
   RefuseNativeFields(fields);
   IgnoreOpenAiFields(fields);
+  ReadPriority(fields, context, job);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
   TENON_RETURN_IF_ERROR(ConstrainAnswer(context, model, {shape, {}, {}}, request));

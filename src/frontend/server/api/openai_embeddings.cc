@@ -119,6 +119,7 @@ Result<EmbeddingJob> ParseEmbeddings(const ApiContext& context, const Model& mod
   int64_t dimensions = 0;
   fields.Int("dimensions", dimensions, {1, model.source().config.hidden_size});
   IgnoreOpenAiFields(fields);
+  RefusePriority(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   EmbeddingJob job;
   TENON_ASSIGN_OR_RETURN(job.inputs, ReadPrompts(model, *input, "input"));
@@ -144,6 +145,7 @@ Result<EmbeddingJob> ParseLlamaEmbedding(const ApiContext& context, const Model&
     fields.Fail("embd_normalize", "expected 2 (of length 1) or -1 (as it is)",
                 ErrorCode::kUnsupported);
   IgnoreOpenAiFields(fields);
+  RefusePriority(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   EmbeddingJob job;
   TENON_ASSIGN_OR_RETURN(job.inputs, ReadPrompts(model, *input, name));
@@ -178,6 +180,7 @@ Result<EmbeddingJob> ParseRerank(const ApiContext& context, const Model& model, 
   fields.Bool("return_documents", options.return_documents);
   fields.Refuse("max_chunks_per_doc", "documents are not split");
   IgnoreOpenAiFields(fields);
+  RefusePriority(fields);
   TENON_RETURN_IF_ERROR(fields.Finish());
   EmbeddingJob job;
   TENON_ASSIGN_OR_RETURN(auto query_tokens, EncodeNonEmpty(model, query, "query"));

@@ -43,7 +43,17 @@ void RefuseNativeFields(FieldReader& fields) {
 void IgnoreOpenAiFields(FieldReader& fields) {
   fields.Ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
                  "prompt_cache_key", "prompt_cache_retention"});
-  fields.Refuse("priority", "the queue is fair to all", {0});
+}
+
+void ReadPriority(FieldReader& fields, const ApiContext& context, TextJob& job) {
+  if (context.options().client_priority == ClientPriority::kRefused)
+    return RefusePriority(fields);
+  fields.Int("priority", job.priority, {-kMaxPriority, kMaxPriority});
+}
+
+void RefusePriority(FieldReader& fields) {
+  fields.Refuse("priority", "the queue is fair to all (the server's --client-priority is off)",
+                {0});
 }
 
 }  // namespace tenon

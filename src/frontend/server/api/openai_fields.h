@@ -10,6 +10,9 @@ namespace tenon {
 // More alternatives than anyone looks at; each costs room in every chunk.
 inline constexpr int32_t kMaxTopLogprobs = 256;
 
+// Of `priority`, either way: room for any scale that clients use.
+inline constexpr int32_t kMaxPriority = 1'000'000;
+
 struct OutputOptions {
   bool include_usage = false;
   bool return_tokens = false;
@@ -30,5 +33,10 @@ void RefuseNativeFields(FieldReader& fields);
 
 // user, metadata, store and others that change nothing in the answer.
 void IgnoreOpenAiFields(FieldReader& fields);
+
+// priority, where the server lets clients choose it; else only 0.
+void ReadPriority(FieldReader& fields, const ApiContext& context, TextJob& job);
+// Where no order can be chosen.
+void RefusePriority(FieldReader& fields);
 
 }  // namespace tenon

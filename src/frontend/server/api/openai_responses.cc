@@ -172,6 +172,7 @@ Result<TextJob> ParseResponses(const ApiContext& context, const Model& model, co
     echo.metadata = *metadata;
   RefuseNativeFields(fields);
   IgnoreOpenAiFields(fields);
+  ReadPriority(fields, context, job);
   TENON_RETURN_IF_ERROR(fields.Finish());
   TENON_RETURN_IF_ERROR(ValidateSamplingParams(request.sampling, model.tokenizer().vocab_size()));
   TENON_RETURN_IF_ERROR(UseConversation(context, model, conversation, request, job));

@@ -20,8 +20,9 @@ struct TextJob {
   std::vector<ServingRequest> requests;
   Delivery delivery = Delivery::kWhole;
   MessageSyntax syntax;
-  std::string model;  // the name that the client used
-  std::string salt;   // further parts the KV cache
+  std::string model;     // the name that the client used
+  std::string salt;      // further parts the KV cache
+  int32_t priority = 0;  // as the client gives it: lower goes first
   std::unique_ptr<AnswerFormat> format;
 };
 
