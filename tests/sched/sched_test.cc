@@ -9,6 +9,7 @@
 
 #include "engine/sched/batching.h"
 #include "engine/sched/queue_order.h"
+#include "engine/sched/rebuild_choice.h"
 #include "engine/sched/step_plan.h"
 #include "engine/sched/step_time_model.h"
 
@@ -164,6 +165,19 @@ TEST(StepTimeModelTest, KeepsDecodesUnderTheStretchBesideALongPrefill) {
       EXPECT_GT(steps[steps.size() / 2], 1.5 * idle) << chunk_ms << " " << decodes;
     }
   }
+}
+
+TEST(RebuildChoiceTest, TheCheaperTokenDecides) {
+  // Not measured: by the share that is predicted.
+  EXPECT_TRUE(PrefersRebuild({0.010, 0.0, 0.4}));
+  EXPECT_FALSE(PrefersRebuild({0.010, 0.0, 1.0}));
+  // Measured: whatever was predicted.
+  EXPECT_FALSE(PrefersRebuild({0.010, 0.012, 0.4}));
+  EXPECT_TRUE(PrefersRebuild({0.010, 0.009, 1.0}));
+  EXPECT_FALSE(PrefersRebuild({0.010, 0.010, 0.4}));
+  // Nothing known of computing.
+  EXPECT_FALSE(PrefersRebuild({0.0, 0.0, 0.4}));
+  EXPECT_FALSE(PrefersRebuild({0.0, 0.001, 0.4}));
 }
 
 TEST(StepTimeModelTest, GuessesBetweenWhatItHasSeen) {

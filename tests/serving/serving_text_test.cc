@@ -78,6 +78,21 @@ TEST(ServingTextTest, IsTheSameAloneBesideOthersAndFromTheCache) {
   }
 }
 
+// One prompt, then three answers of six tokens to it: a step of one sequence, five of three.
+TEST(ServingTextTest, OccupancyIsCountedInSequencesOfSteps) {
+  TENON_LOAD_OR_SKIP(model, kSmolLm, Options(2048));
+  const auto engine = MustStart(*model, {});
+  const ServingStats before = engine->stats();
+  ServingRequest request = GreedyRequest(MadeUpTokens(20, 8), 6);
+  request.choices = 3;
+  Client client;
+  MustSubmit(*engine, request, client);
+  ASSERT_TRUE(client.Wait().is_finished);
+  engine->Drain(std::chrono::seconds(10));
+  EXPECT_EQ(engine->stats().steps - before.steps, 6U);
+  EXPECT_EQ(engine->stats().step_sequences - before.step_sequences, 1U + 5U * 3U);
+}
+
 TEST(ServingTextTest, ABeginningThatIsBeingComputedIsComputedOnce) {
   TENON_LOAD_OR_SKIP(model, kSmolLm, Options(2048));
   std::vector<ServingRequest> requests;

@@ -2,6 +2,7 @@
 // that had to give its blocks away is rebuilt from them.
 #include <algorithm>
 
+#include "engine/sched/rebuild_choice.h"
 #include "frontend/serving/engine_core.h"
 
 namespace tenon {
@@ -35,11 +36,8 @@ bool EngineCore::KeepsStates(const Choice& choice) const {
     return false;
   if (options_.preemption == Preemption::kCheckpoint)
     return true;
-  const double compute = step_times_.ChunkTokenSeconds();
-  const double rebuild =
-      rebuild_token_s_ > 0.0 ? rebuild_token_s_ : checkpoints_->share() * compute;
   // What comes before the log's first position has to be computed either way.
-  return rebuild < compute;
+  return PrefersRebuild({step_times_.ChunkTokenSeconds(), rebuild_token_s_, checkpoints_->share()});
 }
 
 // After entry: the prefix cache may still have a part, from which the log goes on; where it has
