@@ -16,7 +16,7 @@ PROMPT = "It was a dark and stormy night, and the rain fell in torrents. " * 8
 
 # Every path that the server knows, apart from the page's files.
 GETS = ["/v1/models", "/models", "/v1/models/x", "/v1/modules", "/tokenizer_info", "/props", "/slots", "/lora-adapters",
-        "/api/tags", "/api/ps", "/api/version", "/metrics", "/v1/ws", "/nothing"]
+        "/api/tags", "/api/ps", "/api/version", "/version", "/metrics", "/v1/ws", "/nothing"]
 POSTS = ["/v1/chat/completions", "/chat/completions", "/v1/completions", "/completion", "/completions", "/infill",
          "/v1/responses", "/v1/embeddings", "/embedding", "/embeddings", "/v1/rerank", "/rerank", "/v1/reranking",
          "/reranking", "/v1/messages", "/v1/messages/count_tokens", "/v1/modules", "/api/generate", "/api/chat",

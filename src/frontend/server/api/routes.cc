@@ -179,10 +179,12 @@ void AddOllama(ApiContext& context, Router& router) {
   router.Add("POST", "/api/show", JsonHandler(context, ApiStyle::kOllama, OllamaShow));
   router.Add("GET", "/api/tags", InfoHandler(context, ApiStyle::kOllama, OllamaTags));
   router.Add("GET", "/api/ps", InfoHandler(context, ApiStyle::kOllama, OllamaPs));
-  router.Add("GET", "/api/version",
-             [&context](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
-               SendNow(context, request, *writer, JsonResponse({{"version", kTenonVersion}}));
-             });
+  for (const char* path : {"/api/version", "/version"}) {  // the second one is vLLM's
+    router.Add("GET", path,
+               [&context](HttpRequest request, std::shared_ptr<ResponseWriter> writer) {
+                 SendNow(context, request, *writer, JsonResponse({{"version", kTenonVersion}}));
+               });
+  }
 }
 
 void AddLlama(ApiContext& context, Router& router) {
