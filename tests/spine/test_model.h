@@ -50,6 +50,17 @@ inline std::filesystem::path TestDataFile(const std::string& name) {
   if (variable == nullptr)                          \
   GTEST_SKIP() << "the model " << (name) << " is not in the store; `tenon pull " << (name) << "`"
 
+// Checking every access for races makes a model some hundred times slower, and what threads do with
+// each other does not depend on how much there is: such a build takes the smaller size.
+template <typename T>
+constexpr T UnlessTraced([[maybe_unused]] T usual, [[maybe_unused]] T traced) {
+#ifdef __SANITIZE_THREAD__
+  return traced;
+#else
+  return usual;
+#endif
+}
+
 // A prompt of `count` ids that looks like nothing in particular, the same for the same seed.
 inline std::vector<int32_t> MadeUpTokens(int64_t count, uint32_t seed) {
   std::vector<int32_t> tokens;

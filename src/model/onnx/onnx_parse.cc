@@ -262,15 +262,15 @@ Status ReadGraph(const WireReader& parent, const WireField& field, int depth, On
 }
 
 Status ReadOpset(const WireReader& parent, const WireField& field, OnnxModel& model) {
-  auto& [domain, version] = model.opsets.emplace_back();
+  auto& opset = model.opsets.emplace_back();  // domain, version
   TENON_RETURN_IF_ERROR(
       ForNested(parent, field, [&](const WireReader& r, const WireField& f) -> Status {
         if (f.number == 1)
-          return ReadText(r, f, domain);
-        return f.number == 2 ? ReadInteger(r, f, version) : Status();
+          return ReadText(r, f, opset.first);
+        return f.number == 2 ? ReadInteger(r, f, opset.second) : Status();
       }));
-  if (domain == "ai.onnx")
-    domain.clear();
+  if (opset.first == "ai.onnx")
+    opset.first.clear();
   return {};
 }
 

@@ -41,13 +41,13 @@ Program Part(const Program& program, const ProgramNode& node) {
     part.value(input).constant = program.value(id).constant;
     copy.inputs.push_back(input);
   }
-  for (const auto& [name, value] : node.attributes) {
+  for (const auto& attribute : node.attributes) {  // name, value
     std::visit(
         [&](const auto& v) {
           if constexpr (!std::is_same_v<std::decay_t<decltype(v)>, std::unique_ptr<Program>>)
-            copy.attributes.emplace_back(name, ProgramAttribute(v));
+            copy.attributes.emplace_back(attribute.first, ProgramAttribute(v));
         },
-        value);
+        attribute.second);
   }
   for (const ProgramValueId id : node.outputs) {
     copy.outputs.push_back(id.valid() ? part.AddValue(program.value(id).name) : ProgramValueId());
