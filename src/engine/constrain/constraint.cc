@@ -256,7 +256,7 @@ Constraint::State Constraint::Clamp(State state) {
   for (int32_t& cell : cells)
     cell = ClampCell(cell);
   std::ranges::sort(cells);
-  cells.erase(std::ranges::unique(cells).begin(), cells.end());
+  cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
   const bool is_accepting = states_[static_cast<size_t>(state)].is_accepting;
   const State clamped = InternState({std::move(cells), is_accepting, kDead, -1});
   states_[static_cast<size_t>(state)].clamped = clamped;

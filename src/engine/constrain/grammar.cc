@@ -128,7 +128,7 @@ Grammar::Term Grammar::Between(std::string_view low, std::string_view high, uint
 
 Grammar::Term Grammar::AnyOf(std::vector<std::string> texts) {
   std::ranges::sort(texts);
-  texts.erase(std::ranges::unique(texts).begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   return AnyOfSorted(texts, 0);
 }
 

@@ -173,7 +173,7 @@ Grammar::Term JsonGrammar::OtherName(const std::vector<std::string>& taken) {
   for (const std::string& name : taken)
     names.push_back(CodePointsOf(name));
   std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return grammar_.Share(Quoted(NotOneOf(std::move(names), 0)));
 }
 

@@ -158,6 +158,8 @@ struct WideStep {
   Load load;
   Function function;
 };
+template <class Load, class Function>
+WideStep(Load, Function) -> WideStep<Load, Function>;  // clang 14 makes none of an aggregate
 
 template <class Wide, class Load, class Function>
 void WideRun(const Operands& op, const Bytes& a, const Bytes& b,
