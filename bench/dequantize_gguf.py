@@ -8,17 +8,11 @@ import sys
 
 import gguf
 import numpy as np
+from gguf_copy import copy_metadata
 
 
-def copy_metadata(reader, writer):
-    skip = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version")
-    for field in reader.fields.values():
-        if field.name.startswith(skip):
-            continue
-        kind = field.types[0]
-        element = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
-        writer.add_key_value(field.name, field.contents(), kind, element)
-
+# What the writer sets itself.
+OWN = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version")
 
 # Of matrices; the numbers are general.file_type's.
 TYPES = {"f32": (gguf.GGMLQuantizationType.F32, 0), "f16": (gguf.GGMLQuantizationType.F16, 1),
@@ -29,7 +23,7 @@ def main():
     source, target, dtype = sys.argv[1:]
     reader = gguf.GGUFReader(source)
     writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
-    copy_metadata(reader, writer)
+    copy_metadata(reader, writer, lambda name: not name.startswith(OWN))
     kind, file_type = TYPES[dtype]
     writer.add_file_type(file_type)
     for tensor in reader.tensors:

@@ -9,6 +9,7 @@ import argparse
 
 import gguf
 import numpy as np
+from gguf_copy import copy_metadata, is_tokenizer
 
 LAYERS, WIDTH, HEADS, KV_HEADS, HEAD_DIM, FEED_FORWARD, VOCABULARY = 16, 2048, 32, 8, 64, 8192, 128256
 
@@ -34,22 +35,21 @@ def random_bytes(rng, name, rows, columns):
     return data.reshape(rows, columns // values * block_bytes)
 
 
+def filled_up(name, value):
+    missing = VOCABULARY - len(value) if isinstance(value, list) else 0
+    if name.endswith("ggml.tokens"):
+        return value + [f"<unused{i}>" for i in range(missing)]
+    if name.endswith("token_type"):
+        return value + [5] * missing  # unused
+    if name.endswith("scores"):
+        return value + [0.0] * missing
+    return value
+
+
 def copy_tokenizer(writer, path):
-    for name, field in gguf.GGUFReader(path).fields.items():
-        if not name.startswith("tokenizer.") or name.endswith("chat_template"):
-            continue
-        value = field.contents()
-        missing = VOCABULARY - len(value) if isinstance(value, list) else 0
-        if name.endswith("ggml.tokens"):
-            value = value + [f"<unused{i}>" for i in range(missing)]
-        elif name.endswith("token_type"):
-            value = value + [5] * missing  # unused
-        elif name.endswith("scores"):
-            value = value + [0.0] * missing
-        if isinstance(value, list):
-            writer.add_array(name, value)
-        else:
-            writer.add_key_value(name, value, field.types[0])
+    def wanted(name):
+        return is_tokenizer(name) and not name.endswith("chat_template")
+    copy_metadata(gguf.GGUFReader(path), writer, wanted, filled_up)
 
 
 def add_hyperparameters(writer):

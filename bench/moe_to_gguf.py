@@ -14,6 +14,7 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+from gguf_copy import copy_metadata, is_tokenizer
 
 TYPES = {"f16": gguf.GGMLQuantizationType.F16, "q8_0": gguf.GGMLQuantizationType.Q8_0,
          "q4_0": gguf.GGMLQuantizationType.Q4_0}
@@ -37,15 +38,6 @@ def permute(weight, heads):
     """Rows for rotation in pairs (2p, 2p+1), as GGUF's llama family has them."""
     rows, columns = weight.shape
     return weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
-
-
-def copy_tokenizer(writer, path):
-    for key, field in gguf.GGUFReader(path).fields.items():
-        if not key.startswith("tokenizer."):
-            continue
-        kind = field.types[0]
-        sub = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
-        writer.add_key_value(key, field.contents(), kind, sub_type=sub)
 
 
 def add(writer, name, weight, kind):
@@ -96,7 +88,7 @@ def main():
     writer.add_vocab_size(config["vocab_size"])
     writer.add_expert_count(config["num_local_experts"])
     writer.add_expert_used_count(config["num_experts_per_tok"])
-    copy_tokenizer(writer, args.tokenizer)
+    copy_metadata(gguf.GGUFReader(args.tokenizer), writer, is_tokenizer)
     writer.add_tensor("output_norm.weight", weights("model.norm.weight"))
     head = gguf.GGMLQuantizationType.F16 if args.type == "f16" else gguf.GGMLQuantizationType.Q8_0
     add(writer, "token_embd.weight", weights("model.embed_tokens.weight"), head)

@@ -11,6 +11,7 @@ import math
 
 import gguf
 import numpy as np
+from gguf_copy import copy_metadata, is_tokenizer
 
 
 def hyperparameter(reader, name):
@@ -34,16 +35,6 @@ def padded(name, data, width, queries, keys, feed_forward, norm_scale):
     larger = np.zeros(rows_columns[kind], np.float16)
     larger[:data.shape[0], :data.shape[1]] = data
     return larger
-
-
-def copy_tokenizer(reader, writer):
-    for name, field in reader.fields.items():
-        if name.startswith("tokenizer."):
-            value = field.contents()
-            if isinstance(value, list):
-                writer.add_array(name, value)
-            else:
-                writer.add_key_value(name, value, field.types[0])
 
 
 def main():
@@ -74,7 +65,7 @@ def main():
     writer.add_rope_dimension_count(head_size)
     writer.add_rope_freq_base(hyperparameter(reader, "rope.freq_base"))
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
-    copy_tokenizer(reader, writer)
+    copy_metadata(reader, writer, is_tokenizer)
     for tensor in reader.tensors:
         data = gguf.dequantize(tensor.data, tensor.tensor_type)
         sizes = (width, width, new_kv_heads * head_size, args.feed_forward)

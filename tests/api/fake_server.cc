@@ -191,6 +191,16 @@ ApiTest::ApiTest(const std::string& chat_template, const std::vector<std::string
   routes_ = std::make_unique<RouteTable>(std::move(router));
 }
 
+std::vector<std::vector<int32_t>> ApiTest::PromptsOf(const std::string& path,
+                                                     const std::string& prompt) {
+  engine_.submitted.clear();
+  Call("POST", path, R"({"prompt":)" + prompt + "}");
+  std::vector<std::vector<int32_t>> prompts;
+  for (const auto& submitted : engine_.submitted)
+    prompts.push_back(submitted.request.prompt);
+  return prompts;
+}
+
 std::shared_ptr<FakeWriter> ApiTest::Call(const std::string& method, const std::string& path,
                                           const std::string& body) {
   auto writer = std::make_shared<FakeWriter>();

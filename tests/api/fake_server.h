@@ -107,6 +107,8 @@ class ApiTest : public ::testing::Test {
   std::shared_ptr<FakeWriter> Post(const std::string& path, const Json& body) {
     return Call("POST", path, DumpJson(body));
   }
+  // What the engine gets of a body with nothing but this "prompt", which is JSON.
+  std::vector<std::vector<int32_t>> PromptsOf(const std::string& path, const std::string& prompt);
 
   std::unique_ptr<Model> model_;
   FakeEngine engine_;

@@ -279,14 +279,8 @@ TEST_F(FieldsTest, PromptsInEveryShape) {
       {R"(["AB",67,"D"])", {{65, 66, 67, 68}}},
       {R"(["AB",[67]])", {{65, 66}, {67}}},
   };
-  for (const auto& test : cases) {
-    engine_.submitted.clear();
-    Call("POST", "/v1/completions", std::string(R"({"prompt":)") + test.prompt + "}");
-    std::vector<std::vector<int32_t>> prompts;
-    for (const auto& submitted : engine_.submitted)
-      prompts.push_back(submitted.request.prompt);
-    EXPECT_EQ(prompts, test.expected) << test.prompt;
-  }
+  for (const auto& test : cases)
+    EXPECT_EQ(PromptsOf("/v1/completions", test.prompt), test.expected) << test.prompt;
 }
 
 TEST_F(FieldsTest, ContentPartsNullAndDeveloperBecomeWhatTemplatesKnow) {

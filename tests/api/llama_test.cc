@@ -92,14 +92,8 @@ TEST_F(LlamaApiTest, PromptsInEveryShape) {
       {R"({"prompt_string":"AB"})", {{65, 66}}},
       {R"(["A",{"prompt_string":"B","multimodal_data":[]}])", {{65}, {66}}},
   };
-  for (const auto& test : cases) {
-    engine_.submitted.clear();
-    Call("POST", "/completion", std::string(R"({"prompt":)") + test.prompt + "}");
-    std::vector<std::vector<int32_t>> prompts;
-    for (const auto& submitted : engine_.submitted)
-      prompts.push_back(submitted.request.prompt);
-    EXPECT_EQ(prompts, test.expected) << test.prompt;
-  }
+  for (const auto& test : cases)
+    EXPECT_EQ(PromptsOf("/completion", test.prompt), test.expected) << test.prompt;
 }
 
 TEST_F(LlamaApiTest, SeveralPromptsGiveAList) {

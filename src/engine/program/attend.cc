@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/program/no_key.h"
+
 namespace tenon {
 namespace {
 

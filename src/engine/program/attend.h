@@ -58,8 +58,4 @@ struct AttendArgs {
 // of query and key that were.
 int64_t Attend(const AttendArgs& args, ThreadPool& pool);
 
-// Masks hold minus infinity or the lowest float; what is this far below any score leaves softmax an
-// exact 0.
-inline constexpr float kNoKey = -1e30F;
-
 }  // namespace tenon

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "model/gguf/gguf_metadata.h"
+#include "model/tokenizer/utf8.h"
 
 namespace tenon {
 namespace {
@@ -28,17 +29,10 @@ std::string Escape(std::string_view text) {
   return out;
 }
 
-// The first bytes of `text`, not ending inside a UTF-8 sequence.
-std::string_view Cut(std::string_view text, size_t limit) {
-  while (limit > 0 && (static_cast<uint8_t>(text[limit]) & 0xC0) == 0x80)
-    --limit;
-  return text.substr(0, limit);
-}
-
 std::string PrintText(std::string_view text) {
   if (text.size() <= kLongestText)
     return Escape(text);
-  return fmt::format("{}... [{} bytes]", Escape(Cut(text, kLongestText)), text.size());
+  return fmt::format("{}... [{} bytes]", Escape(Utf8Prefix(text, kLongestText)), text.size());
 }
 
 std::string PrintScalar(const GgufValue& value) {

@@ -50,6 +50,12 @@ Utf8Char DecodeUtf8(std::string_view text, size_t position) {
   return {code, lead.follow + 1, Utf8State::kValid};
 }
 
+std::string_view Utf8Prefix(std::string_view text, size_t limit) {
+  while (limit > 0 && (static_cast<uint8_t>(text[limit]) & 0xC0U) == 0x80U)
+    --limit;
+  return text.substr(0, limit);
+}
+
 void AppendUtf8(char32_t code, std::string& out) {
   if (code < 0x80) {
     out += static_cast<char>(code);

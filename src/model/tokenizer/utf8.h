@@ -26,6 +26,10 @@ inline constexpr char32_t kReplacement = 0xFFFD;
 // The character at `position`. REQUIRES: position < text.size().
 Utf8Char DecodeUtf8(std::string_view text, size_t position);
 
+// The first `limit` bytes, or fewer so as not to end inside a character.
+// REQUIRES: limit < text.size().
+std::string_view Utf8Prefix(std::string_view text, size_t limit);
+
 // REQUIRES: code is a Unicode scalar value.
 void AppendUtf8(char32_t code, std::string& out);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "model/tokenizer/utf8.h"
+
 namespace tenon {
 namespace {
 
@@ -16,10 +18,7 @@ constexpr size_t kMaxErrorBytes = 1024;
 std::string Shortened(const std::string& text) {
   if (text.size() <= kMaxErrorBytes)
     return text;
-  size_t end = kMaxErrorBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
-    --end;  // not inside a character
-  return text.substr(0, end) + "...";
+  return std::string(Utf8Prefix(text, kMaxErrorBytes)) + "...";
 }
 
 std::string_view AnthropicType(int status) {

@@ -1,16 +1,9 @@
 #include "frontend/server/api/tool_call_json.h"
 
+#include "frontend/store/ascii.h"
+
 namespace tenon {
 namespace {
-
-constexpr std::string_view kSpace = " \t\r\n";
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos)
-    return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 std::optional<ParsedCall> ToCall(const Json& value) {
   const Json* name = FindField(value, "name");
@@ -78,7 +71,7 @@ std::optional<size_t> JsonExtent(std::string_view text) {
 
 std::vector<ParsedCall> ParseCalls(std::string_view text) {
   std::vector<ParsedCall> calls;
-  for (text = Trim(text); !text.empty(); text = Trim(text)) {
+  for (text = TrimAscii(text); !text.empty(); text = TrimAscii(text)) {
     if (text.front() == ';' && !calls.empty()) {
       text.remove_prefix(1);
       continue;

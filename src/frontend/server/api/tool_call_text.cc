@@ -4,21 +4,15 @@
 #include <optional>
 #include <utility>
 
+#include "frontend/store/ascii.h"
+
 namespace tenon {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
 constexpr std::string_view kFunctionOpen = "<function=";
 constexpr std::string_view kFunctionClose = "</function>";
 constexpr std::string_view kParameterOpen = "<parameter=";
 constexpr std::string_view kParameterClose = "</parameter>";
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos)
-    return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 // The text up to `mark`, which is taken off `text` with it; nothing when there is no mark.
 std::optional<std::string_view> TakeUntil(std::string_view& text, std::string_view mark) {
@@ -58,7 +52,7 @@ std::string_view WithoutLineEnds(std::string_view value) {
 
 Json ValueOf(std::string_view text, const Json* schema) {
   if (!IsString(schema)) {
-    auto value = ParseJson(Trim(text));
+    auto value = ParseJson(TrimAscii(text));
     if (value.ok() && (schema != nullptr || !value->is_string()))
       return std::move(*value);
   }
@@ -69,15 +63,15 @@ Json ValueOf(std::string_view text, const Json* schema) {
 std::optional<Json> ParametersOf(std::string_view body, std::string_view function,
                                  const Json& tools) {
   Json arguments = Json::object();
-  for (body = Trim(body); !body.empty(); body = Trim(body)) {
+  for (body = TrimAscii(body); !body.empty(); body = TrimAscii(body)) {
     if (!body.starts_with(kParameterOpen))
       return std::nullopt;
     body.remove_prefix(kParameterOpen.size());
     const auto name = TakeUntil(body, ">");
     const auto value = TakeUntil(body, kParameterClose);
-    if (!name.has_value() || !value.has_value() || Trim(*name).empty())
+    if (!name.has_value() || !value.has_value() || TrimAscii(*name).empty())
       return std::nullopt;
-    const std::string_view key = Trim(*name);
+    const std::string_view key = TrimAscii(*name);
     arguments[std::string(key)] = ValueOf(*value, SchemaOf(tools, function, key));
   }
   return arguments;
@@ -88,10 +82,10 @@ std::optional<ParsedCall> DeepSeekCall(std::string_view text) {
   if (!name.has_value())
     return std::nullopt;
   // V3 has the kind of call before the mark, and the name on the line after it.
-  if (Trim(*name) == "function" && !Trim(text).starts_with('{'))
+  if (TrimAscii(*name) == "function" && !TrimAscii(text).starts_with('{'))
     name = TakeUntil(text, "\n");
   const size_t begin = text.find('{');
-  if (!name.has_value() || Trim(*name).empty() || begin == std::string_view::npos)
+  if (!name.has_value() || TrimAscii(*name).empty() || begin == std::string_view::npos)
     return std::nullopt;
   const auto extent = JsonExtent(text.substr(begin));
   if (!extent.has_value())
@@ -99,26 +93,26 @@ std::optional<ParsedCall> DeepSeekCall(std::string_view text) {
   const auto arguments = ParseJson(text.substr(begin, *extent));
   if (!arguments.ok())
     return std::nullopt;
-  return ParsedCall{std::string(Trim(*name)), DumpJson(*arguments)};
+  return ParsedCall{std::string(TrimAscii(*name)), DumpJson(*arguments)};
 }
 
 }  // namespace
 
 bool IsTaggedCall(std::string_view text) {
-  return Trim(text).starts_with(kFunctionOpen);
+  return TrimAscii(text).starts_with(kFunctionOpen);
 }
 
 std::vector<ParsedCall> ParseTaggedCalls(std::string_view text, const Json& tools) {
   std::vector<ParsedCall> calls;
-  for (text = Trim(text); !text.empty(); text = Trim(text)) {
+  for (text = TrimAscii(text); !text.empty(); text = TrimAscii(text)) {
     if (!text.starts_with(kFunctionOpen))
       return {};
     text.remove_prefix(kFunctionOpen.size());
     const auto name = TakeUntil(text, ">");
     const auto body = TakeUntil(text, kFunctionClose);
-    if (!name.has_value() || !body.has_value() || Trim(*name).empty())
+    if (!name.has_value() || !body.has_value() || TrimAscii(*name).empty())
       return {};
-    const std::string function(Trim(*name));
+    const std::string function(TrimAscii(*name));
     const auto arguments = ParametersOf(*body, function, tools);
     if (!arguments.has_value())
       return {};
@@ -131,7 +125,7 @@ std::vector<ParsedCall> ParseDeepSeekCalls(std::string_view text) {
   if (text.find(kDeepSeekCallOpen) == std::string_view::npos)
     return ParseCalls(text);  // a call that was forced is plain JSON
   std::vector<ParsedCall> calls;
-  for (text = Trim(text); !text.empty(); text = Trim(text)) {
+  for (text = TrimAscii(text); !text.empty(); text = TrimAscii(text)) {
     if (!text.starts_with(kDeepSeekCallOpen))
       return {};
     text.remove_prefix(kDeepSeekCallOpen.size());

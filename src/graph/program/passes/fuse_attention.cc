@@ -4,6 +4,7 @@
 // attributes or nothing. The scale may be on the scores, on q, on k or on both (torch's
 // scaled_dot_product_attention multiplies each by its root). Exporters of that function also put 0
 // where softmax gave no number, in rows that see no key: the fused operator has 0 there anyway.
+#include "graph/program/no_key.h"
 #include "graph/program/passes/patterns.h"
 #include "graph/program/passes/program_pass.h"
 
@@ -103,7 +104,6 @@ bool MaskFits(const Program& program, ProgramValueId mask, ProgramValueId scores
 // A choice between scores and a number so low that no key is left, Where(sees, scores, low), which
 // only the softmax reads; null when it is none.
 ProgramNode* ChoiceOfScores(ProgramIndex& index, ProgramValueId id) {
-  constexpr double kNoKey = -1e30;  // added to any score, the same float
   const Program& program = index.program();
   ProgramNode* choice = index.ProducerOf(id, "Where");
   if (choice == nullptr || choice->inputs.size() != 3 || !index.HasOneUse(id))
@@ -111,8 +111,8 @@ ProgramNode* ChoiceOfScores(ProgramIndex& index, ProgramValueId id) {
   const ProgramValueId sees = choice->inputs[0];
   const auto low = index.Scalar(choice->inputs[2]);
   const int64_t heads = KnownRank(program, sees) < 4 ? 1 : KnownExtent(program, sees, 1);
-  const bool fits = low && *low <= kNoKey && program.value(sees).shape && heads == 1 &&
-                    KnownRank(program, choice->inputs[1]) == 4 &&
+  const bool fits = low && static_cast<float>(*low) <= kNoKey && program.value(sees).shape &&
+                    heads == 1 && KnownRank(program, choice->inputs[1]) == 4 &&
                     SameShape(program, choice->inputs[1], id);
   return fits ? choice : nullptr;
 }

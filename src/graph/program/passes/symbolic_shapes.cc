@@ -22,6 +22,11 @@ bool OneOf(std::string_view op, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), op) != names.end();
 }
 
+// A dimension that may be counted from the end.
+int64_t FromFront(int64_t dimension, int64_t rank) {
+  return dimension < 0 ? dimension + rank : dimension;
+}
+
 class Inference {
  public:
   explicit Inference(const Program& program) : program_(program), values_(program.value_count()) {}
@@ -210,8 +215,7 @@ void Inference::Gather(const ProgramNode& node) {
   if (!x.shape || !indices.shape)
     return;
   const auto rank = static_cast<int64_t>(x.shape->size());
-  int64_t axis = node.Integer("axis", 0);
-  axis = axis < 0 ? axis + rank : axis;
+  const int64_t axis = FromFront(node.Integer("axis", 0), rank);
   if (axis < 0 || axis >= rank)
     return;
   Symbols shape(x.shape->begin(), x.shape->begin() + axis);
@@ -255,8 +259,7 @@ void Inference::Concat(const ProgramNode& node) {
     if (!x.shape || x.shape->empty())
       return;
     const auto rank = static_cast<int64_t>(x.shape->size());
-    const int64_t given = node.Integer("axis", 0);
-    const auto axis = static_cast<size_t>(given < 0 ? given + rank : given);
+    const auto axis = static_cast<size_t>(FromFront(node.Integer("axis", 0), rank));
     if (axis >= x.shape->size() || (i > 0 && shape.size() != x.shape->size()))
       return;
     if (i == 0)
@@ -310,7 +313,7 @@ void Inference::Resqueeze(const ProgramNode& node) {
   const auto rank = static_cast<int64_t>(x->size() + (adds ? axes->size() : 0));
   std::vector<bool> named(static_cast<size_t>(rank));
   for (const int64_t axis : *axes) {
-    const int64_t d = axis < 0 ? axis + rank : axis;
+    const int64_t d = FromFront(axis, rank);
     if (d < 0 || d >= rank)
       return;
     named[static_cast<size_t>(d)] = true;
@@ -338,7 +341,7 @@ void Inference::Reduce(const ProgramNode& node) {
   std::vector<bool> reduced(x->size(), !axes || axes->empty());
   if (axes) {
     for (const int64_t axis : *axes) {
-      const int64_t d = axis < 0 ? axis + rank : axis;
+      const int64_t d = FromFront(axis, rank);
       if (d < 0 || d >= rank)
         return;
       reduced[static_cast<size_t>(d)] = true;
@@ -381,7 +384,7 @@ void Inference::Slice(const ProgramNode& node) {
   for (size_t i = 0; i < starts->size() && i < ends->size(); ++i) {
     const auto rank = static_cast<int64_t>(x.shape->size());
     int64_t axis = axes && i < axes->size() ? (*axes)[i] : static_cast<int64_t>(i);
-    axis = axis < 0 ? axis + rank : axis;
+    axis = FromFront(axis, rank);
     if (axis < 0 || axis >= rank)
       return;
     Symbol& dim = (*out.shape)[static_cast<size_t>(axis)];
@@ -417,7 +420,7 @@ bool Inference::MakerNode(const ProgramNode& node) {
     const auto rank = static_cast<int64_t>(x->size());
     const auto at = [&](std::string_view name, int64_t otherwise) {
       const int64_t given = node.Integer(name, otherwise);
-      return std::clamp<int64_t>(given < 0 ? given + rank : given, 0, rank);
+      return std::clamp<int64_t>(FromFront(given, rank), 0, rank);
     };
     const int64_t begin = at("start", 0);
     const int64_t end = std::max(at("end", rank), begin);
@@ -471,8 +474,7 @@ bool Inference::MovingNode(const ProgramNode& node) {
   }
   if (node.op == "Split") {
     const auto rank = static_cast<int64_t>(x ? x->size() : 0);
-    const int64_t given = node.Integer("axis", 0);
-    const int64_t axis = given < 0 ? given + rank : given;
+    const int64_t axis = FromFront(node.Integer("axis", 0), rank);
     const auto sizes = List(node, 1, "split");
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i].valid() || axis < 0 || axis >= rank)
