@@ -50,6 +50,29 @@ constexpr const char* kAttention = R"(
 )";
 
 const Case kCases[] = {
+    {"the last row of logits needs one row of the feed-forward", "narrow_rows",
+     "input %x f32 [b, t, 8]\nconst %g f32 [8]\nconst %up f32 [8, 16]\nconst %down f32 [16, "
+     "8]\nconst %head f32 [8, 5]\nconst %last i64 [1] = -1\n%n = LayerNormalization(%x, %g)\n%h = "
+     "MatMul(%n, %up)\n%e = Gelu(%h)\n%d = MatMul(%e, %down)\n%f = Add(%x, %d)\n%l = MatMul(%f, "
+     "%head)\n%y = Gather(%l, %last) axis=1\noutput %y\n",
+     "1 = Gather(x, last)\n2 = LayerNormalization(1, g)\n3 = MatMul(2, up)\n4 = Gelu(3)\n5 = "
+     "MatMul(4, down)\n6 = Add(1, 5)\n7 = MatMul(6, head)\noutput 7\n"},
+    {"one row by its number, as a pooler takes it", "narrow_rows",
+     "input %x f32 [b, t, 4]\nconst %w f32 [4, 4]\nconst %z i64 [] = 0\n%a = MatMul(%x, %w)\n%t = "
+     "Tanh(%a)\n%y = Gather(%t, %z) axis=1\noutput %y\n",
+     "1 = Gather(x, row)\n2 = MatMul(1, w)\n3 = Tanh(2)\n4 = Squeeze(3, row_axis)\noutput 4\n"},
+    {"a slice of rows", "narrow_rows",
+     "input %x f32 [t, 4]\nconst %w f32 [4, 4]\nconst %s i64 [1] = -2\nconst %e i64 [1] = 9\nconst "
+     "%ax i64 [1] = 0\n%n = Neg(%x)\n%a = MatMul(%n, %w)\n%y = Slice(%a, %s, %e, %ax)\noutput %y\n",
+     "1 = Slice(x, s, e, rows_axis)\n2 = Neg(1)\n3 = MatMul(2, w)\noutput 3\n"},
+    {"rows that another reader wants stay", "narrow_rows",
+     "input %x f32 [t, 4]\nconst %w f32 [4, 4]\nconst %l i64 [1] = -1\n%a = MatMul(%x, %w)\n%y = "
+     "Gather(%a, %l) axis=0\noutput %y\noutput %a\n",
+     "1 = MatMul(x, w)\n2 = Gather(1, l)\noutput 2\noutput 1\n"},
+    {"rows that depend on each other stay", "narrow_rows",
+     "input %x f32 [3, 4]\nconst %w f32 [4, 4]\nconst %l i64 [1] = -1\n%a = MatMul(%x, %w)\n%b = "
+     "Softmax(%a) axis=0\n%y = Gather(%b, %l) axis=0\noutput %y\n",
+     "1 = MatMul(x, w)\n2 = Softmax(1)\n3 = Gather(2, l)\noutput 3\n"},
     {"dead nodes go", "dead_code",
      "input %x f32 [n, 4]\n%a = Relu(%x)\n%b = Neg(%a)\n%y = Abs(%x)\noutput %y\n",
      "1 = Abs(x)\noutput 1\n"},
@@ -142,6 +165,47 @@ const Case kCases[] = {
      "1 = tenon.Linear(x, w)\n2 = Add(1, b)\noutput 1\noutput 2\n"},
 };
 
+// The end of a decoder, attention decomposed: all rows give keys and values, the last one a query.
+constexpr const char* kDecoderEnd = R"(
+  input %x f32 [b, t, 8]
+  input %k f32 [b, t, 2, 4]
+  input %m f32 [b, 1, t, t]
+  const %s f32 [] = 0.5
+  const %wq f32 [8, 8]
+  const %heads i64 [4] = 0 0 2 4
+  const %joined i64 [3] = 0 0 8
+  const %head f32 [8, 5]
+  const %last i64 [1] = -1
+  %ql = MatMul(%x, %wq)
+  %q = Reshape(%ql, %heads)
+  %qt = Transpose(%q) perm=[0, 2, 1, 3]
+  %kt = Transpose(%k) perm=[0, 2, 3, 1]
+  %vt = Transpose(%k) perm=[0, 2, 1, 3]
+  %a = MatMul(%qt, %kt)
+  %b = Mul(%a, %s)
+  %c = Add(%b, %m)
+  %p = Softmax(%c) axis=-1
+  %o = MatMul(%p, %vt)
+  %w = Transpose(%o) perm=[0, 2, 1, 3]
+  %j = Reshape(%w, %joined)
+  %r = Add(%x, %j)
+  %l = MatMul(%r, %head)
+  %y = Gather(%l, %last) axis=1
+  output %y
+)";
+
+TEST(ProgramPassTest, RowsAreNarrowedThroughAttention) {
+  auto program = ParseProgram(kDecoderEnd);
+  ASSERT_TRUE(program.ok()) << program.error().ToString();
+  for (const char* pass : {"fold_shapes", "fuse_attention", "narrow_rows"})
+    ASSERT_TRUE(RunProgramPass(*program, pass, Context()).ok()) << pass;
+  EXPECT_EQ(NodesText(*program),
+            "1 = Gather(x, last)\n2 = MatMul(1, wq)\n3 = Reshape(2, heads)\n4 = Gather(m, last)\n"
+            "5 = tenon.Attention(3, k, k, 4)\n6 = Reshape(5, joined)\n7 = Add(1, 6)\n8 = MatMul(7, "
+            "head)\noutput 8\n");
+  ExpectPassesKeepNumbers(kDecoderEnd, 1e-5);
+}
+
 class PassCaseTest : public testing::TestWithParam<Case> {};
 
 TEST_P(PassCaseTest, ChangesTheNodesAndKeepsTheNumbers) {
@@ -192,7 +256,7 @@ std::string RandomProgram(uint64_t seed) {
   std::string text =
       "input %v0 f32 [n, 8]\ninput %v1 f32 [n, 8]\nconst %w f32 [8, 8]\nconst %u f32 [8, 8]\nconst "
       "%b f32 [8]\nconst %h f32 [] = 0.5\nconst %one f32 [] = 1\nconst %two f32 [] = 2\nconst %eps "
-      "f32 [] = 0.1\nconst %r f32 [] = 1.41421356\n";
+      "f32 [] = 0.1\nconst %last i64 [1] = -1\nconst %r f32 [] = 1.41421356\n";
   int count = 2;
   const auto value = [&] { return fmt::format("%v{}", next(static_cast<uint64_t>(count))); };
   const auto emit = [&](const std::string& right) {
@@ -238,6 +302,8 @@ std::string RandomProgram(uint64_t seed) {
         emit("Reshape(" + x + ", " + emit("Shape(" + x + ")") + ")");
     }
   }
+  if (next(2) == 0)
+    emit(fmt::format("Gather(%v{}, %last) axis=0", count - 1));
   return text + fmt::format("output %v{}\n", count - 1);
 }
 

@@ -163,6 +163,7 @@ Result<Json> Compare(const std::filesystem::path& path, const InspectOnnxFlags& 
   TENON_ASSIGN_OR_RETURN(const Sizes sizes, ReadDims(flags.dims));
   ProgramSessionOptions options;
   options.plugins.assign(flags.plugins.begin(), flags.plugins.end());
+  options.last_rows = flags.last_rows;
   TENON_ASSIGN_OR_RETURN(const Measured optimized, Measure(path, options, sizes));
   options.level = 0;
   TENON_ASSIGN_OR_RETURN(const Measured plain, Measure(path, options, sizes));
@@ -226,6 +227,8 @@ void PrintComparison(const Json& report) {
 
 void InspectOnnxFlags::Add(CLI::App& app) {
   app.add_option("--dim", dims, "Size of a named dimension of an ONNX graph, such as sequence=128");
+  app.add_option("--last-row", last_rows,
+                 "Output of an ONNX graph of which only the last row is wanted, such as logits");
   app.add_option("--plugin", plugins, "Shared library with operators of an ONNX graph");
 }
 
@@ -238,6 +241,7 @@ Status InspectOnnx(const std::filesystem::path& path, const InspectOnnxFlags& fl
   if (!stage.empty() && form == InspectForm::kTable) {
     ProgramSessionOptions options;
     options.plugins.assign(flags.plugins.begin(), flags.plugins.end());
+    options.last_rows = flags.last_rows;
     options.level = stage == "optimized" || stage == "plan" ? 3 : 0;
     TENON_ASSIGN_OR_RETURN(const auto session, ProgramSession::Open(path, options));
     fmt::print("{}", PrintProgram(session->program()));

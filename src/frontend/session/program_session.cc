@@ -1,5 +1,9 @@
 #include "frontend/session/program_session.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "hal/kernel_registry.h"
 #include "model/onnx/onnx_import.h"
 
@@ -15,6 +19,29 @@ Result<std::vector<ProgramValueId>> ToConstants(const std::vector<TensorView>& o
     ids.push_back(target.AddConstant("folded", view.type, view.shape, bytes));
   }
   return ids;
+}
+
+// The program's output of that name becomes its last row, [.., 1, n].
+Status KeepLastRow(Program& program, const std::string& name) {
+  const auto named = std::find_if(program.outputs.begin(), program.outputs.end(),
+                                  [&](ProgramValueId id) { return program.value(id).name == name; });
+  if (named == program.outputs.end())
+    return InvalidArgument(fmt::format("the graph has no output called '{}'", name), "--last-row");
+  const ProgramValueId whole = *named;
+  const auto& shape = program.value(whole).shape;
+  if (shape && shape->size() < 2)
+    return InvalidArgument(
+        fmt::format("the output '{}' has {} dimensions; rows need two", name, shape->size()),
+        "--last-row");
+  constexpr int64_t kGatherVersion = 13;
+  const ProgramValueId last = program.AddIntegers("last row", {-1});
+  *named = program.Append("", "Gather", {whole, last}, kGatherVersion);
+  program.nodes.back().attributes.emplace_back("axis", int64_t{-2});
+  program.nodes.back().name = name;
+  program.value(whole).name = name + " of all rows";
+  program.value(*named).name = name;
+  program.value(*named).type = program.value(whole).type;
+  return {};
 }
 
 }  // namespace
@@ -54,6 +81,8 @@ Result<std::unique_ptr<ProgramSession>> ProgramSession::Create(
   TENON_ASSIGN_OR_RETURN(session->kernels_, ResolveKernelSetFromEnvironment());
   TENON_ASSIGN_OR_RETURN(session->pool_, ThreadPool::Create(options.threads));
   TENON_ASSIGN_OR_RETURN(Program program, ImportOnnx(std::move(file)));
+  for (const std::string& name : options.last_rows)
+    TENON_RETURN_IF_ERROR(KeepLastRow(program, name));
   ProgramOptions run;
   run.memory_limit = options.memory_limit;
   run.reuse = options.reuse;

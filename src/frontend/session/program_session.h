@@ -25,6 +25,8 @@ struct ProgramSessionOptions {
   // Memory of values is given out again when they have ended; off shows what that brings.
   MemoryReuse reuse = MemoryReuse::kByLifetime;
   std::vector<std::string> disabled_passes;
+  // Names of outputs [.., rows, n] of which only the last row is wanted, as of a decoder's logits.
+  std::vector<std::string> last_rows;
   std::vector<std::filesystem::path> plugins;  // shared libraries (include/tenon/plugin.h)
   int64_t memory_limit = int64_t{64} << 30;
 };
