@@ -8,12 +8,18 @@ tokens ignored. From it come, for all engines alike:
   batch SxN        S N / (t(S prompts of 16, N + 1) - t(the same, 1))
 An engine with split() tells the time to the first token and that of the others apart, so that one
 run gives both. With --seconds, cases that would take longer than what is left are left out.
-Peak memory is the process's, less what Python and the imported library had before loading."""
+Peak memory is the process's, less what Python and the packages that engines import beside their own code
+had before: code and data of the engine, as Tenon's process is counted."""
 import argparse
+import importlib
 import json
 import resource
 import statistics
 import time
+
+
+# What engines' Python packages import that is none of the engine.
+BESIDE = ("ctypes", "numpy", "jinja2", "diskcache", "typing_extensions", "yaml")
 
 
 def resident_bytes():
@@ -220,8 +226,13 @@ def main():
     cases = json.loads(args.cases)
     limits = {"sequences": max([case["sequences"] for case in cases], default=1),
               "tokens": max([case["sequences"] * (case["prompt"] + case["tokens"] + 64) for case in cases], default=64)}
-    engine = ENGINES[args.engine](args.model, args.threads, limits)
+    for name in BESIDE:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass
     before = resident_bytes()
+    engine = ENGINES[args.engine](args.model, args.threads, limits)
     start = time.perf_counter()
     engine.load()
     load = time.perf_counter() - start

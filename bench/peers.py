@@ -8,7 +8,7 @@ Each round runs every model once with Tenon and once with every peer, each in a 
 ratio is Tenon against that peer in the same round; above 1 Tenon is better. Rates are tok/s. First
 token is a 16-token prompt's: for Tenon the whole process from its start, for a peer from loading on,
 without starting Python or its library. Peak memory is of that same run, for a peer less what Python
-and the library had before loading. What does not fit into the minutes is left out and shown as "-".
+and packages that are no part of the engine had before. What does not fit into the minutes is left out and shown as "-".
 
 Engines that read GGUF files (llama.cpp, openvino) are given as --peer NAME and get the model's file;
 for others say --peer "NAME:MODEL LABEL=FOLDER". --python PATH is the interpreter that has them, and
