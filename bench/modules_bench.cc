@@ -55,6 +55,7 @@ struct Flags {
   std::string out;
   std::vector<std::string> texts;
   std::vector<std::string> workloads;
+  std::vector<std::string> only;  // settings by name; empty: all
   int64_t tokens = 8000;
   int64_t prompts = 4;
   int64_t answer = 128;
@@ -326,8 +327,14 @@ class Speed {
     TENON_ASSIGN_OR_RETURN(const BenchWorkload workload,
                            ReadWorkload(*large_, argument, flags_.prompts));
     std::vector<BenchSetting> settings;
-    for (const auto& s : settings_)
+    for (const auto& s : settings_) {
+      if (!flags_.only.empty() &&
+          std::find(flags_.only.begin(), flags_.only.end(), s->name) == flags_.only.end())
+        continue;
       settings.push_back({s->name, s->large, s->chain.get(), s->modules});
+    }
+    if (settings.empty())
+      return InvalidArgument("no setting has one of these names", "--only");
     TENON_ASSIGN_OR_RETURN(const auto rates, RunAnswerBench(settings, workload, *large_,
                                                             {flags_.answer, flags_.rounds}));
     for (const AnswerRates& r : rates)
@@ -376,6 +383,7 @@ int Main(int argc, char** argv) {
     sub->add_option("--out", flags.out);
     sub->add_option("--text", flags.texts);
     sub->add_option("--workload", flags.workloads);
+    sub->add_option("--only", flags.only);
     sub->add_option("--tokens", flags.tokens);
     sub->add_option("--prompts", flags.prompts);
     sub->add_option("--answer", flags.answer);

@@ -44,13 +44,12 @@ Result<std::byte*> TensorMemory::Allocate(int64_t bytes) {
   Piece& piece = pieces_[data];
   piece.in_use = true;
   live_ += piece.bytes;
-  peak_ = std::max(peak_, live_);
+  given_ += piece.bytes;
+  peak_ = std::max(peak_, reuse_ == MemoryReuse::kCountedAsNew ? given_ : live_);
   return data;
 }
 
 void TensorMemory::Release(std::byte* data) {
-  if (reuse_ == MemoryReuse::kNone)
-    return;
   Piece& piece = pieces_[data];
   piece.in_use = false;
   live_ -= piece.bytes;
@@ -64,6 +63,7 @@ void TensorMemory::Clear() {
     piece.in_use = false;
   }
   live_ = 0;
+  given_ = 0;
   peak_ = 0;
 }
 

@@ -15,7 +15,9 @@ namespace tenon {
 
 enum class MemoryReuse : uint8_t {
   kByLifetime,  // what is released is given out again
-  kNone,        // until Clear every piece is new: what a program without liveness would take
+  // The peak is counted as if every piece were new until Clear, as in a program without liveness.
+  // Memory is given out again all the same: large programs have no room for the truth.
+  kCountedAsNew,
 };
 
 class TensorMemory {
@@ -43,6 +45,7 @@ class TensorMemory {
   int64_t limit_;
   MemoryReuse reuse_;
   int64_t live_ = 0;
+  int64_t given_ = 0;  // since Clear, ever
   int64_t peak_ = 0;
   std::map<std::byte*, Piece> pieces_;
   std::multimap<int64_t, std::byte*> free_;

@@ -167,7 +167,7 @@ Result<Json> Compare(const std::filesystem::path& path, const InspectOnnxFlags& 
   TENON_ASSIGN_OR_RETURN(const Measured optimized, Measure(path, options, sizes));
   options.level = 0;
   TENON_ASSIGN_OR_RETURN(const Measured plain, Measure(path, options, sizes));
-  options.reuse = MemoryReuse::kNone;
+  options.reuse = MemoryReuse::kCountedAsNew;
   TENON_ASSIGN_OR_RETURN(const Measured unshared, Measure(path, options, sizes));
   Json report;
   report["O0"] = Row(plain);
