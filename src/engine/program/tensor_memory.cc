@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -34,19 +35,33 @@ Result<std::byte*> TensorMemory::Allocate(int64_t bytes) {
     data = found->second;
     free_.erase(found);
   } else {
+    GiveBack(std::max(most_live_, live_ + rounded) - rounded);
     data = static_cast<std::byte*>(
         ::operator new(static_cast<size_t>(rounded), std::align_val_t{kAlignment}, std::nothrow));
     if (data == nullptr)
       return MakeError(ErrorCode::kResourceExhausted,
                        fmt::format("the system has no {} bytes for a tensor", rounded));
     pieces_[data].bytes = rounded;
+    held_ += rounded;
   }
   Piece& piece = pieces_[data];
   piece.in_use = true;
   live_ += piece.bytes;
   given_ += piece.bytes;
-  peak_ = std::max(peak_, reuse_ == MemoryReuse::kCountedAsNew ? given_ : live_);
+  peak_ = std::max(peak_, live_);
+  most_live_ = std::max(most_live_, live_);
   return data;
+}
+
+// The largest free pieces first.
+void TensorMemory::GiveBack(int64_t most_held) {
+  while (held_ > most_held && !free_.empty()) {
+    const auto largest = std::prev(free_.end());
+    held_ -= largest->first;
+    pieces_.erase(largest->second);
+    ::operator delete(largest->second, std::align_val_t{kAlignment});
+    free_.erase(largest);
+  }
 }
 
 void TensorMemory::Release(std::byte* data) {
