@@ -67,7 +67,8 @@ class LlamaCpp:
             batch.n_seq_id[i], batch.seq_id[i][0] = 1, sequence
         if self.lib.llama_decode(self.context, batch):
             raise RuntimeError("llama_decode failed")
-        self.lib.llama_get_logits_ith(self.context, -1)[0]
+        if items[-1][3]:  # a prompt's first steps ask for none
+            self.lib.llama_get_logits_ith(self.context, -1)[0]
 
     def generate(self, prompts, count):
         self.lib.llama_memory_clear(self.lib.llama_get_memory(self.context), True)
