@@ -19,6 +19,7 @@ constexpr ProgramPass kPasses[] = {
     {"fuse_activations", "GELU and SwiGLU from their parts", FuseActivations},
     {"fuse_rotary", "rotary embedding from its parts", FuseRotary},
     {"fuse_attention", "attention from its parts, with its transpositions", FuseAttention},
+    {"unflatten_linears", "products of rows that were flattened for it", UnflattenLinears},
     {"narrow_rows", "rows that nothing reads, up to where they begin", NarrowRows},
     {"merge_linears", "products of one x with several weights (QKV)", MergeProducts},
     {"fuse_linears", "bias, activation and residual into the product", FuseProducts},

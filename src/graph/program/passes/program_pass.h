@@ -56,6 +56,7 @@ Result<ProgramPassStats> RunProgramPass(Program& program, std::string_view name,
 //   fuse_activations       decomposed GELU (erf and tanh), x*sigmoid(x)*y
 //   fuse_rotary            x*cos + rotate_half(x)*sin
 //   fuse_attention         softmax(q k^T * s + mask) v, key heads' repetition, transpositions of both
+//   unflatten_linears      Reshape to [rows, k], Gemm, Reshape back
 //   narrow_rows            rows that a selection at the end leaves out
 //   merge_linears          products of one x with several constants
 //   fuse_linears           bias, activation and residual into the product
@@ -69,6 +70,7 @@ Status FuseNorms(Program& program, const ProgramPassContext& context);
 Status FuseActivations(Program& program, const ProgramPassContext& context);
 Status FuseRotary(Program& program, const ProgramPassContext& context);
 Status FuseAttention(Program& program, const ProgramPassContext& context);
+Status UnflattenLinears(Program& program, const ProgramPassContext& context);
 Status NarrowRows(Program& program, const ProgramPassContext& context);
 Status MergeProducts(Program& program, const ProgramPassContext& context);
 Status FuseProducts(Program& program, const ProgramPassContext& context);
