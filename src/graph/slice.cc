@@ -10,6 +10,22 @@
 namespace tenon {
 namespace {
 
+constexpr std::string_view kTokens = "tokens";
+
+// The first position behind all ops that read token ids: a slice that begins there has row numbers
+// of its input for tokens.
+size_t BehindTokens(const Graph& graph) {
+  size_t behind = 0;
+  for (size_t i = 0; i < graph.ops().size(); ++i) {
+    for (const ValueId input : graph.ops()[i].inputs) {
+      const Value& value = graph.value(input);
+      if (value.kind == ValueKind::kInput && value.name == kTokens)
+        behind = i + 1;
+    }
+  }
+  return behind;
+}
+
 // Values that ops before `position` made and that it or later ones read.
 std::vector<ValueId> LiveAt(const std::vector<LiveRange>& ranges, size_t position) {
   std::vector<ValueId> live;
@@ -47,12 +63,12 @@ class Slicer {
 
   Status AddSliceInput(int64_t rows) {
     const Value& value = source_.value(range_.input);
-    const auto embed = std::find_if(source_.ops().begin(), source_.ops().end(), [](const Op& op) {
-      return std::holds_alternative<EmbedAttrs>(op.attrs);
-    });
-    if (embed == source_.ops().end() || value.shape.size() != 2)
+    const auto tokens = std::find_if(
+        source_.values().begin(), source_.values().end(),
+        [](const Value& v) { return v.kind == ValueKind::kInput && v.name == kTokens; });
+    if (tokens == source_.values().end() || value.shape.size() != 2)
       return Unsupported("the graph has no tokens, or a value that is no matrix", value.name);
-    const ValueId ids = map_[embed->inputs[0].index()];
+    const ValueId ids = map_[static_cast<size_t>(tokens - source_.values().begin())];
     const ValueId table = slice_.graph.AddWeight(std::string(kSliceInput), DType::kF32,
                                                  {Dim{Symbol::kNone, rows}, value.shape.back()});
     TENON_ASSIGN_OR_RETURN(const auto outputs,
@@ -137,7 +153,7 @@ std::vector<GraphRange> NarrowRanges(const Graph& graph) {
   const std::vector<LiveRange> live = ComputeLiveness(graph);
   std::vector<GraphRange> ranges;
   GraphRange range;
-  for (size_t i = 1; i < graph.ops().size(); ++i) {
+  for (size_t i = std::max<size_t>(1, BehindTokens(graph)); i < graph.ops().size(); ++i) {
     const std::vector<ValueId> passing = LiveAt(live, i);
     if (passing.size() != 1)
       continue;

@@ -6,10 +6,8 @@
 #include "arch/tiny_run.h"
 #include "frontend/quantize/fold_plan.h"
 #include "frontend/quantize/layered_weights.h"
-#include "frontend/quantize/segment_runner.h"
 #include "frontend/session/source_weights.h"
 #include "graph/slice.h"
-#include "hal/kernel_registry.h"
 #include "model/arch/architecture.h"
 #include "model/gguf/gguf_model.h"
 #include "tiny_directory.h"
@@ -122,41 +120,6 @@ TEST_P(EveryFamily, FoldedFactorsLeaveTheLogitsAlone) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i)
     ASSERT_NEAR(found[i], expected[i], 2e-4F) << i;
-}
-
-TEST_P(EveryFamily, PiecesOneAfterTheOtherAreTheModel) {
-  const TinyCase tiny = FindTinyCase(GetParam());
-  const testing::Bytes bytes = TinyGguf(tiny, testing::TinyTensors(tiny));
-  const ModelSource source = SourceOf(bytes);
-  const TinyWeights original(tiny);
-  auto whole = LoadTiny(source, original, OptimizeLevel::kO0);
-  ASSERT_TRUE(whole.ok());
-  const std::vector<float> expected = RunTokens(*whole->runner, tiny.tokens, tiny.tokens.size());
-  const Graph graph = *BuildGraph(source);
-  const std::vector<GraphRange> ranges = NarrowRanges(graph);
-  EXPECT_GE(static_cast<int64_t>(ranges.size()), 2 * tiny.Int("layers") + 2);
-  LayeredWeights weights(original);
-  const KernelSet kernels = *ResolveKernelSetFromEnvironment();
-  // The text twice, the second time as two sequences: of those the first is the text's beginning.
-  TokenSequences sequences;
-  sequences.tokens = tiny.tokens;
-  sequences.tokens.insert(sequences.tokens.end(), tiny.tokens.begin(), tiny.tokens.end());
-  const auto length = static_cast<int64_t>(tiny.tokens.size());
-  sequences.ends = {length, length + 5, 2 * length};
-  Matrix states;
-  for (const GraphRange& range : ranges) {
-    auto runner = SegmentRunner::Create(graph, range, {weights, kernels, *whole->pool},
-                                        SliceOutputs::kRangeFirst);
-    ASSERT_TRUE(runner.ok()) << runner.error().ToString();
-    ASSERT_TRUE((*runner)->Run(sequences, states, &states, {}).ok());
-  }
-  ASSERT_EQ(states.rows(), 2 * length);
-  const int64_t vocab = states.columns();
-  for (int64_t i = 0; i < length * vocab; ++i)
-    ASSERT_EQ(std::as_const(states).values()[static_cast<size_t>(i)],
-              expected[static_cast<size_t>(i)]);
-  for (int64_t i = 0; i < 5 * vocab; ++i)
-    ASSERT_EQ(states.Row(length)[i], expected[static_cast<size_t>(i)]);
 }
 
 // Layer norms with biases, and a ReLU between the matrices of the feed-forward network.

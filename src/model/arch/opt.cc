@@ -10,7 +10,8 @@ Result<Graph> BuildOpt(const ModelSource& source) {
   DecoderBuilder b(source);
   const ModelConfig& c = b.config();
   const int64_t width = c.head_count * c.head_dim;
-  ValueId x = b.Add(b.Embed(), b.EmbedPositions(kFirstPosition));
+  const ValueId tokens = b.Embed();
+  ValueId x = b.Add(tokens, b.EmbedPositions(kFirstPosition));
   for (int64_t layer = 0; layer < c.layer_count; ++layer) {
     b.SetLayer(layer);
     ValueId h = b.LayerNorm(x, "attn_norm");
