@@ -44,11 +44,11 @@ class WeightCacheTest : public testing::Test {
 
   // Saves and waits until it is written.
   void Save(const ModelSource& source, std::string_view layout, std::span<const std::byte> image) {
-    OpenWeightFileCache(cache_(), source, limits_)->Save(layout, image);
+    OpenWeightFileCache(cache_(), source, options_)->Save(layout, image);
   }
   std::optional<WeightImage> Find(const ModelSource& source, std::string_view layout,
                                   uint64_t size) {
-    return OpenWeightFileCache(cache_(), source, limits_)->Find(layout, size, *pool_);
+    return OpenWeightFileCache(cache_(), source, options_)->Find(layout, size, *pool_);
   }
   fs::path cache_() const { return folder_ / "cache"; }
   size_t FileCount() const { return ListCachedWeights(cache_()).size(); }
@@ -56,7 +56,7 @@ class WeightCacheTest : public testing::Test {
 
   fs::path folder_;
   std::unique_ptr<ThreadPool> pool_;
-  WeightCacheLimits limits_{.min_bytes = 1, .max_bytes = 20 << 20, .free_bytes = 0};
+  WeightCacheOptions options_{.min_bytes = 1, .max_bytes = 20 << 20, .free_bytes = 0};
 };
 
 std::vector<std::byte> MadeUpImage(size_t size, uint32_t seed) {
@@ -145,7 +145,7 @@ TEST_F(WeightCacheTest, ACutFileIsRemoved) {
 }
 
 TEST_F(WeightCacheTest, TheLeastRecentlyUsedFileMakesRoom) {
-  limits_.max_bytes = 2500 << 10;
+  options_.max_bytes = 2500 << 10;
   const auto image = MadeUpImage(1 << 20, 5);
   const ModelSource a = SourceOf("a.bin", std::string(4096, 'a'));
   const ModelSource b = SourceOf("b.bin", std::string(4096, 'b'));
@@ -165,13 +165,13 @@ TEST_F(WeightCacheTest, TheLeastRecentlyUsedFileMakesRoom) {
 
 TEST_F(WeightCacheTest, WhatIsTooLargeOrTooSmallIsNotKept) {
   const ModelSource source = SourceOf("a.bin", std::string(4096, 'a'));
-  limits_.max_bytes = 1000;
+  options_.max_bytes = 1000;
   Save(source, "layout", MadeUpImage(2000, 6));
   EXPECT_EQ(FileCount(), 0U);
-  limits_.min_bytes = 500;
+  options_.min_bytes = 500;
   Save(source, "layout", MadeUpImage(400, 6));
   EXPECT_EQ(FileCount(), 0U);
-  limits_.free_bytes = UINT64_MAX / 2;  // no disk has so much
+  options_.free_bytes = UINT64_MAX / 2;  // no disk has so much
   Save(source, "layout", MadeUpImage(600, 6));
   EXPECT_EQ(FileCount(), 0U);
 }
@@ -197,7 +197,17 @@ TEST_F(WeightCacheTest, ADirectoryThatCantBeMadeIsNoError) {
   EXPECT_FALSE(Find(source, "layout", image.size()).has_value());
 }
 
-// The whole way: packed, saved, mapped by a second load, the same logits bit for bit.
+// Whether this process has a file in its address space.
+bool IsMapped(const fs::path& path) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.ends_with(path.filename().string()))
+      return true;
+  }
+  return false;
+}
+
+// The whole way: packed, saved, mapped or copied by later loads, the same logits bit for bit.
 TEST_F(WeightCacheTest, AMappedModelComputesTheSameBits) {
   LoadOptions options;
   options.threads = 2;
@@ -222,8 +232,12 @@ TEST_F(WeightCacheTest, AMappedModelComputesTheSameBits) {
   }
   ASSERT_EQ(FileCount(), 1U);
   const auto written = fs::last_write_time(OnlyFile());
-  TENON_LOAD_OR_SKIP(model, kSmolLm, options);
-  EXPECT_EQ(logits(*model), packed);
+  for (const WeightPages pages : {WeightPages::kMapped, WeightPages::kCopied}) {
+    options.weight_pages = pages;
+    TENON_LOAD_OR_SKIP(model, kSmolLm, options);
+    EXPECT_EQ(logits(*model), packed);
+    EXPECT_EQ(IsMapped(OnlyFile()), pages == WeightPages::kMapped);
+  }
   EXPECT_GE(fs::last_write_time(OnlyFile()), written);
   EXPECT_EQ(FileCount(), 1U);
 }

@@ -17,10 +17,17 @@
 
 namespace tenon {
 
+// Where an image's bytes lie while a model uses them.
+enum class WeightPages : uint8_t {
+  kMapped,  // in the file's own pages: the quickest start, shared by processes
+  kCopied,  // in memory of the process, which has large pages whatever the file system has
+};
+
 // Bytes inside a mapped file.
 struct WeightImage {
   MappedFile file;
   size_t offset = 0;  // of the first byte, a multiple of Buffer::kAlignment
+  WeightPages pages = WeightPages::kMapped;
 };
 
 class WeightCache {

@@ -116,11 +116,32 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool, WeightCac
   const auto size = static_cast<uint64_t>(bytes_);
   image_ = cache->Find(layout, size, pool);
   if (image_.has_value()) {
+    if (image_->pages == WeightPages::kCopied)
+      return CopyImage(pool);
     SetBase(image_->file.bytes().data() + image_->offset);
     return {};
   }
   TENON_RETURN_IF_ERROR(Pack(source, pool));
   cache->Save(layout, buffer_.bytes());
+  return {};
+}
+
+Status WeightStore::CopyImage(ThreadPool& pool) {
+  TENON_ASSIGN_OR_RETURN(buffer_, Buffer::Allocate(static_cast<size_t>(bytes_)));
+  const WeightImage& image = *image_;
+  const std::byte* from = image.file.bytes().data() + image.offset;
+  // What was copied leaves the process's memory, so that weights are never there twice.
+  const int64_t pieces = (bytes_ + kReleaseBytes - 1) / kReleaseBytes;
+  pool.ParallelFor(pieces, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t at = piece * kReleaseBytes;
+      const int64_t count = std::min(kReleaseBytes, bytes_ - at);
+      std::copy_n(from + at, count, buffer_.data() + at);
+      image.file.Release(image.offset + static_cast<uint64_t>(at), static_cast<uint64_t>(count));
+    }
+  });
+  image_.reset();
+  SetBase(buffer_.data());
   return {};
 }
 

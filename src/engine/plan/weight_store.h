@@ -110,6 +110,8 @@ class WeightStore {
   Status AddStack(const WeightSource& source, const Stack& stack, const KernelSet& kernels);
   Status AddVector(const WeightSource& source, const std::string& name);
   Status Pack(const WeightSource& source, ThreadPool& pool);
+  // The image's bytes into the buffer; the file is let go.
+  Status CopyImage(ThreadPool& pool);
   void SetBase(const std::byte* base);
   Status PackMatrix(const WeightSource& source, const Matrix& matrix, ThreadPool& pool) const;
   Status PackOne(const WeightSource& source, const Matrix& matrix, int64_t index,

@@ -103,7 +103,8 @@ Status Model::Prepare(const LoadOptions& options) {
 Status Model::Load(const LoadOptions& options) {
   TENON_RETURN_IF_ERROR(Prepare(options));
   if (!options.weight_cache.empty() && options.precision == Precision::kFast)
-    weight_cache_ = OpenWeightFileCache(options.weight_cache, source_);
+    weight_cache_ =
+        OpenWeightFileCache(options.weight_cache, source_, {.pages = options.weight_pages});
   shared_pool_ = options.shared_pool;
   if (shared_pool_ == nullptr) {
     TENON_ASSIGN_OR_RETURN(pool_, ThreadPool::Create(options.threads));

@@ -52,6 +52,8 @@ struct LoadOptions {
   // Directory of packed weights that processes leave for later ones (weight_file_cache.h); empty:
   // every load packs. Not used with kReference, whose floats are many times the model's size.
   std::filesystem::path weight_cache;
+  // kMapped suits processes that answer once.
+  WeightPages weight_pages = WeightPages::kMapped;
 };
 
 class Model {

@@ -101,8 +101,8 @@ void RemoveAbandoned(const fs::path& directory) {
 
 class WeightFileCache final : public WeightCache {
  public:
-  WeightFileCache(fs::path directory, WeightImageLabel label, const WeightCacheLimits& limits)
-      : directory_(std::move(directory)), label_(std::move(label)), limits_(limits) {}
+  WeightFileCache(fs::path directory, WeightImageLabel label, const WeightCacheOptions& options)
+      : directory_(std::move(directory)), label_(std::move(label)), options_(options) {}
   ~WeightFileCache() override {
     if (writer_.joinable())
       writer_.join();
@@ -120,7 +120,7 @@ class WeightFileCache final : public WeightCache {
 
   fs::path directory_;
   WeightImageLabel label_;  // without layout and size
-  WeightCacheLimits limits_;
+  WeightCacheOptions options_;
   std::thread writer_;
 };
 
@@ -131,7 +131,7 @@ fs::path WeightFileCache::PathOf(const WeightImageLabel& label) const {
 
 std::optional<WeightImage> WeightFileCache::Find(std::string_view layout, uint64_t size,
                                                  ThreadPool& pool) {
-  if (label_.identity.empty() || size < limits_.min_bytes)
+  if (label_.identity.empty() || size < options_.min_bytes)
     return std::nullopt;
   WeightImageLabel label = label_;
   label.layout = HashText(layout);
@@ -143,6 +143,7 @@ std::optional<WeightImage> WeightFileCache::Find(std::string_view layout, uint64
   if (image.ok()) {
     // Marks it as used; a directory that can't be written has its files all the same.
     ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+    image->pages = options_.pages;
     return std::move(image).value();
   }
   Log(LogLevel::kWarning, "saved packed weights are not used and made anew: {}",
@@ -153,7 +154,7 @@ std::optional<WeightImage> WeightFileCache::Find(std::string_view layout, uint64
 }
 
 void WeightFileCache::Save(std::string_view layout, std::span<const std::byte> image) {
-  if (label_.identity.empty() || image.size() < limits_.min_bytes || writer_.joinable())
+  if (label_.identity.empty() || image.size() < options_.min_bytes || writer_.joinable())
     return;
   WeightImageLabel label = label_;
   label.layout = HashText(layout);
@@ -197,7 +198,7 @@ Status WeightFileCache::Write(const WeightImageLabel& label,
 
 // Images of what this model was before it changed go first.
 bool WeightFileCache::MakeRoom(const WeightImageLabel& label, uint64_t bytes) const {
-  if (bytes > limits_.max_bytes)
+  if (bytes > options_.max_bytes)
     return false;
   std::vector<CachedWeights> files = ListCachedWeights(directory_);
   std::stable_partition(files.begin(), files.end(), [&](const CachedWeights& file) {
@@ -209,14 +210,14 @@ bool WeightFileCache::MakeRoom(const WeightImageLabel& label, uint64_t bytes) co
   for (const CachedWeights& file : files) {
     const bool outdated =
         file.label.origin == label.origin && file.label.identity != label.identity;
-    if (!outdated && total <= limits_.max_bytes - bytes)
+    if (!outdated && total <= options_.max_bytes - bytes)
       break;
     std::error_code ignored;
     fs::remove(file.path, ignored);
     total -= file.file_bytes;
   }
   const Result<uint64_t> free = FreeDiskBytes(directory_);
-  return free.ok() && *free >= bytes && *free - bytes >= limits_.free_bytes;
+  return free.ok() && *free >= bytes && *free - bytes >= options_.free_bytes;
 }
 
 }  // namespace
@@ -240,7 +241,7 @@ Result<std::string> WeightIdentity(const ModelSource& source) {
 
 std::unique_ptr<WeightCache> OpenWeightFileCache(const fs::path& directory,
                                                  const ModelSource& source,
-                                                 const WeightCacheLimits& limits) {
+                                                 const WeightCacheOptions& options) {
   WeightImageLabel label;
   Result<std::string> identity = WeightIdentity(source);
   if (identity.ok())
@@ -248,7 +249,7 @@ std::unique_ptr<WeightCache> OpenWeightFileCache(const fs::path& directory,
   else
     Log(LogLevel::kInfo, "packed weights are not kept: {}", identity.error().ToString());
   label.origin = OriginOf(source);
-  return std::make_unique<WeightFileCache>(directory, std::move(label), limits);
+  return std::make_unique<WeightFileCache>(directory, std::move(label), options);
 }
 
 std::vector<CachedWeights> ListCachedWeights(const fs::path& directory) {

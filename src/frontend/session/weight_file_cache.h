@@ -23,13 +23,14 @@
 
 namespace tenon {
 
-struct WeightCacheLimits {
+struct WeightCacheOptions {
   // Smaller images are packed faster than found.
   uint64_t min_bytes = uint64_t{4} << 20;
   // Of all files together: a few models of the sizes that fit consumer machines.
   uint64_t max_bytes = uint64_t{32} << 30;
   // That stay free on the disk.
   uint64_t free_bytes = uint64_t{2} << 30;
+  WeightPages pages = WeightPages::kMapped;
 };
 
 // Where the files of a user are: in the model store, beside its models.
@@ -39,7 +40,7 @@ std::filesystem::path DefaultWeightCacheDirectory();
 // empty one.
 std::unique_ptr<WeightCache> OpenWeightFileCache(const std::filesystem::path& directory,
                                                  const ModelSource& source,
-                                                 const WeightCacheLimits& limits = {});
+                                                 const WeightCacheOptions& options = {});
 
 // What changes when the model does: 64 hexadecimal digits.
 Result<std::string> WeightIdentity(const ModelSource& source);
