@@ -56,6 +56,7 @@ CASES = {
     "qwen2moe": EXPERTS | {"arch": "qwen2moe", "used": 3, "shared_ffn": 48, "eps": 1e-6},
     "qwen3moe": EXPERTS | {"arch": "qwen3moe", "used": 4, "head_dim": 32, "eps": 1e-6, "normalized": 1},
     "olmoe": EXPERTS | {"arch": "olmoe", "used": 3, "expert_ffn": 96, "kv_heads": 4},
+    "olmo2": LLAMA | {"arch": "olmo2", "eps": 1e-6, "theta": 500000.0},
     "gpt2": PLAIN | {"arch": "gpt2"},
     "gptneox": PLAIN | {"arch": "gptneox", "partial": 0.25, "theta": 10000.0, "parallel": 1, "tied": 0, "head_dim": 32,
                         "hidden": 128, "context": 512},
@@ -80,6 +81,8 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
 GEMMA_NAMES = {"post_attention_layernorm": "post_attention_norm",
                "pre_feedforward_layernorm": "ffn_norm",
+               "post_feedforward_layernorm": "post_ffw_norm"}
+OLMO2_NAMES = {"post_attention_layernorm": "post_attention_norm",
                "post_feedforward_layernorm": "post_ffw_norm"}
 DEEPSEEK_NAMES = {"self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm",
                   "self_attn.q_b_proj": "attn_q_b", "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa",
@@ -135,7 +138,7 @@ def gguf_name(name, arch):
     if stem in TOP_NAMES:
         return f"{TOP_NAMES[stem]}.{kind}"
     _, _, layer, part = stem.split(".", 3)
-    table = NAMES | (GEMMA_NAMES if arch.startswith("gemma") else {}) | DEEPSEEK_NAMES
+    table = NAMES | (GEMMA_NAMES if arch.startswith("gemma") else {}) | (OLMO2_NAMES if arch == "olmo2" else {}) | DEEPSEEK_NAMES
     return f"blk.{layer}.{table[part]}.{kind}"
 
 
@@ -230,6 +233,8 @@ def build(case):
         return hf.Gemma2ForCausalLM(hf.Gemma2Config(
             **common, layer_types=kinds, sliding_window=case["window"], query_pre_attn_scalar=case["width"],
             attn_logit_softcapping=case["attention_cap"], final_logit_softcapping=case["final_cap"]))
+    if case["arch"] == "olmo2":
+        return hf.Olmo2ForCausalLM(hf.Olmo2Config(**common))
     if case["arch"] == "phi3":
         return hf.Phi3ForCausalLM(hf.Phi3Config(**common, sliding_window=case.get("window"), pad_token_id=0))
     if case["arch"] == "granite":

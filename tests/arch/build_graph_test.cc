@@ -82,7 +82,9 @@ INSTANTIATE_TEST_SUITE_P(Architectures, NeededTensorTest,
                                            TensorOf{"mixtral", "blk.1.ffn_gate_inp.weight"},
                                            TensorOf{"qwen2moe", "blk.0.ffn_up_shexp.weight"},
                                            TensorOf{"qwen3moe", "blk.0.attn_q_norm.weight"},
-                                           TensorOf{"olmoe", "blk.1.attn_k_norm.weight"}));
+                                           TensorOf{"olmoe", "blk.1.attn_k_norm.weight"},
+                                           TensorOf{"olmo2", "blk.0.post_attention_norm.weight"},
+                                           TensorOf{"olmo2", "blk.1.post_ffw_norm.weight"}));
 
 // Tensors that may be absent are checked where they are present.
 class OptionalTensorTest : public ::testing::TestWithParam<TensorOf> {};

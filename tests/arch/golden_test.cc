@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Architectures, ArchGoldenTest,
                                            "llama_linear", "llama_llama3", "llama_yarn", "qwen2",
                                            "qwen2_yarn", "qwen3", "gemma2", "gemma3", "gemma3_27b",
                                            "phi3", "phi3_window", "granite", "mixtral",
-                                           "mixtral_window", "qwen2moe", "qwen3moe", "olmoe",
+                                           "mixtral_window", "qwen2moe", "qwen3moe", "olmoe", "olmo2",
                                            "gpt2", "gptneox", "gptneox_serial", "deepseek2",
                                            "deepseek3"),
                          [](const auto& tiny) { return tiny.param; });
@@ -85,7 +85,7 @@ TEST(ArchGoldenFileTest, DeepseekWithSplitLatents) {
 }
 
 TEST(ArchGoldenFileTest, EveryCaseIsInTheList) {
-  EXPECT_EQ(ReadTinyCases().size(), 28U);
+  EXPECT_EQ(ReadTinyCases().size(), 29U);
 }
 
 // One thing that an implementation could get wrong.
@@ -138,6 +138,8 @@ const Mistake kMistakes[] = {
      [](ModelSource& s) { s.config.experts.normalized = false; }},
     {"sigmoid", "qwen3moe", [](ModelSource& s) { s.config.experts.sigmoid = true; }},
     {"one_expert_more", "olmoe", [](ModelSource& s) { s.config.experts.used = 4; }},
+    {"norm_eps", "olmo2", [](ModelSource& s) { s.config.norm_eps = 1e-3F; }},
+    {"interleaved_pairs", "olmo2", [](ModelSource& s) { s.config.rope.interleaved = true; }},
     {"no_output_bias", "gpt2", [](ModelSource& s) { s.by_name.erase("blk.1.attn_output.bias"); }},
     {"relu", "gpt2", [](ModelSource& s) { s.config.activation = Activation::kRelu; }},
     {"serial", "gptneox", [](ModelSource& s) { s.config.parallel_residual = false; }},

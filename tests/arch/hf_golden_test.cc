@@ -62,7 +62,7 @@ constexpr const char* kCases[] = {
     "llama",          "llama_bias_tied", "mistral_window", "llama_linear", "llama_llama3",
     "llama_yarn",     "qwen2",           "qwen2_yarn",     "qwen3",        "gemma2",
     "gemma3",         "gemma3_27b",      "phi3",           "phi3_window",  "granite",
-    "mixtral",        "mixtral_window",  "qwen2moe",       "qwen3moe",     "olmoe",
+    "mixtral",        "mixtral_window",  "qwen2moe",       "qwen3moe",     "olmoe", "olmo2",
     "gpt2",           "gptneox",         "gptneox_serial", "opt",          "deepseek2",
     "deepseek2_lite", "deepseek3"};
 

@@ -71,7 +71,7 @@ std::string HfName(const std::string& gguf, const std::string& arch) {
                        part == "ffn_gate_inp" ? "block_sparse_moe.gate" : HfExpertName(part, arch),
                        kind);
   }
-  const bool gemma = arch.starts_with("gemma") && kGemmaNames.contains(part);
+  const bool gemma = (arch.starts_with("gemma") || arch == "olmo2") && kGemmaNames.contains(part);
   return fmt::format("model.layers.{}.{}{}", stem.substr(4, layer_end - 4),
                      gemma ? kGemmaNames.at(part) : kLayerNames.at(part), kind);
 }
@@ -177,7 +177,7 @@ const std::map<std::string, std::string> kArchitectures = {
     {"gemma3", "Gemma3ForCausalLM"},     {"phi3", "Phi3ForCausalLM"},
     {"granite", "GraniteForCausalLM"},   {"mixtral", "MixtralForCausalLM"},
     {"qwen2moe", "Qwen2MoeForCausalLM"}, {"qwen3moe", "Qwen3MoeForCausalLM"},
-    {"olmoe", "OlmoeForCausalLM"}};
+    {"olmoe", "OlmoeForCausalLM"},       {"olmo2", "Olmo2ForCausalLM"}};
 
 void SetExperts(const TinyCase& tiny, json& config) {
   if (!tiny.Has("experts"))

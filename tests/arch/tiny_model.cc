@@ -133,7 +133,7 @@ void TensorList::AttentionTensors(const std::string& block) {
     Norm(block + "attn_q_norm.weight", head_dim);
     Norm(block + "attn_k_norm.weight", head_dim);
   }
-  if (arch_ == "olmoe") {
+  if (arch_ == "olmoe" || arch_ == "olmo2") {
     Norm(block + "attn_q_norm.weight", q_rows);
     Norm(block + "attn_k_norm.weight", kv_rows);
   }
@@ -171,14 +171,16 @@ void TensorList::FeedForwardTensors(const std::string& block) {
 void TensorList::Block(int64_t layer) {
   const std::string block = fmt::format("blk.{}.", layer);
   const int64_t hidden = tiny_.Int("hidden");
-  Norm(block + "attn_norm.weight", hidden);
+  if (arch_ != "olmo2")
+    Norm(block + "attn_norm.weight", hidden);
   AttentionTensors(block);
-  Norm(block + "ffn_norm.weight", hidden);
+  if (arch_ != "olmo2")
+    Norm(block + "ffn_norm.weight", hidden);
   if (tiny_.Has("experts"))
     ExpertTensors(block);
   else
     FeedForwardTensors(block);
-  if (IsGemma(arch_)) {
+  if (IsGemma(arch_) || arch_ == "olmo2") {
     Norm(block + "post_attention_norm.weight", hidden);
     Norm(block + "post_ffw_norm.weight", hidden);
   }

@@ -7,7 +7,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array<Architecture, 16> kArchitectures = {{
+constexpr std::array<Architecture, 17> kArchitectures = {{
     {"llama", BuildLlama},
     {"qwen2", BuildQwen2},
     {"qwen3", BuildQwen3},
@@ -23,6 +23,7 @@ constexpr std::array<Architecture, 16> kArchitectures = {{
     {"gpt2", BuildGpt2},
     {"gptneox", BuildGptNeox},
     {"opt", BuildOpt},
+    {"olmo2", BuildOlmo2},
     {"bert", BuildBert},
 }};
 

@@ -47,6 +47,7 @@ Result<Graph> BuildDeepseek2(const ModelSource& source);
 Result<Graph> BuildGpt2(const ModelSource& source);
 Result<Graph> BuildGptNeox(const ModelSource& source);
 Result<Graph> BuildOpt(const ModelSource& source);
+Result<Graph> BuildOlmo2(const ModelSource& source);
 Result<Graph> BuildBert(const ModelSource& source);
 
 }  // namespace tenon

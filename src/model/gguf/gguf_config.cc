@@ -21,7 +21,7 @@ constexpr Architecture kArchitectures[] = {
     {"llama", true},     {"qwen2", false}, {"qwen3", false},  {"gemma2", false},
     {"gemma3", false},   {"phi3", false},  {"granite", true}, {"qwen2moe", false},
     {"qwen3moe", false}, {"olmoe", false}, {"gpt2", false},   {"gptneox", false},
-    {"deepseek2", true}, {"bert", false}};
+    {"deepseek2", true}, {"bert", false},   {"olmo2", false}};
 
 // Layer norms and biases.
 bool IsPlain(std::string_view architecture) {

@@ -64,6 +64,20 @@ constexpr HfName kGemmaNames[] = {
     {"pre_feedforward_layernorm", "ffn_norm"},
     {"post_feedforward_layernorm", "post_ffw_norm"},
 };
+// No norm before a sublayer, one after it.
+constexpr HfName kOlmo2Names[] = {
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+};
 // Query, key and value in one matrix, gate and up in another; GGUF calls that one ffn_up too.
 constexpr HfName kPhi3Names[] = {
     {"self_attn.qkv_proj", "attn_qkv"}, {"self_attn.o_proj", "attn_output"},
@@ -161,6 +175,12 @@ constexpr HfFamily Gemma(std::string_view architecture, std::string_view name, i
   family.norms_from_one = true;
   family.window = HfWindow::kPattern;
   family.window_pattern = pattern;
+  return family;
+}
+
+constexpr HfFamily Olmo2() {
+  HfFamily family = Llama("Olmo2ForCausalLM", "olmo2");
+  family.layer_names = kOlmo2Names;
   return family;
 }
 
@@ -285,6 +305,7 @@ constexpr std::array kFamilies = {
     Qwen2Moe(),
     Qwen3Moe(),
     Experts("OlmoeForCausalLM", "olmoe"),
+    Olmo2(),
     Deepseek("DeepseekV2ForCausalLM"),
     Deepseek("DeepseekV3ForCausalLM"),
     Gpt2(),
