@@ -133,7 +133,7 @@ void TensorList::AttentionTensors(const std::string& block) {
     Norm(block + "attn_q_norm.weight", head_dim);
     Norm(block + "attn_k_norm.weight", head_dim);
   }
-  if (arch_ == "olmoe" || arch_ == "olmo2") {
+  if (arch_ == "olmoe") {
     Norm(block + "attn_q_norm.weight", q_rows);
     Norm(block + "attn_k_norm.weight", kv_rows);
   }
@@ -171,16 +171,14 @@ void TensorList::FeedForwardTensors(const std::string& block) {
 void TensorList::Block(int64_t layer) {
   const std::string block = fmt::format("blk.{}.", layer);
   const int64_t hidden = tiny_.Int("hidden");
-  if (arch_ != "olmo2")
-    Norm(block + "attn_norm.weight", hidden);
+  Norm(block + "attn_norm.weight", hidden);
   AttentionTensors(block);
-  if (arch_ != "olmo2")
-    Norm(block + "ffn_norm.weight", hidden);
+  Norm(block + "ffn_norm.weight", hidden);
   if (tiny_.Has("experts"))
     ExpertTensors(block);
   else
     FeedForwardTensors(block);
-  if (IsGemma(arch_) || arch_ == "olmo2") {
+  if (IsGemma(arch_)) {
     Norm(block + "post_attention_norm.weight", hidden);
     Norm(block + "post_ffw_norm.weight", hidden);
   }
@@ -273,6 +271,13 @@ void ReadLine(std::istringstream& words, std::vector<TinyCase>& cases) {
     std::string key;
     words >> key;
     words >> cases.back().settings[key];
+  } else if (kind == "config") {
+    std::getline(words, cases.back().config);
+  } else if (kind == "tensor") {
+    TinyCase::Listed& tensor = cases.back().tensors.emplace_back();
+    words >> tensor.gguf >> tensor.hf;
+    for (int64_t extent = 0; words >> extent;)
+      tensor.shape.push_back(extent);
   } else if (kind == "tokens") {
     for (int32_t id = 0; words >> id;)
       cases.back().tokens.push_back(id);
@@ -326,7 +331,25 @@ std::vector<TinyTensor> FamilyTensors(const TinyCase& tiny, TinyLayout layout) {
   return tensors;
 }
 
+// Of a case whose tensors the file lists.
+std::vector<TinyTensor> ListedTensors(const TinyCase& tiny, TinyLayout layout) {
+  const bool permuted = layout == TinyLayout::kGguf && tiny.Has("pairs");
+  std::vector<TinyTensor> tensors;
+  for (const auto& [name, hf, shape] : tiny.tensors) {
+    const int64_t columns = shape.size() == 1 ? 1 : shape[1];
+    const float offset = name.ends_with("norm.weight") ? 1.0F : 0.0F;
+    TinyTensor tensor{name, shape, MadeValues(name, shape[0] * columns, offset)};
+    if (permuted &&
+        (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos))
+      tensor.values = Interleaved(tensor.values, tiny.Int("head_dim"), columns);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
 std::vector<TinyTensor> MadeTensors(const TinyCase& tiny, TinyLayout layout) {
+  if (!tiny.tensors.empty())
+    return ListedTensors(tiny, layout);
   if (IsTinyPlain(tiny.Text("arch")) || IsTinyDeepseek(tiny.Text("arch")))
     return FamilyTensors(tiny, layout);
   TensorList list(tiny, layout);
