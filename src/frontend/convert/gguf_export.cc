@@ -66,11 +66,15 @@ Status SetRope(const ModelConfig& c, const std::string& arch, GgufMetadataBuilde
 Status SetLayers(const ModelConfig& c, const std::string& arch, GgufMetadataBuilder& metadata) {
   if (!c.rope_free_layers.empty() &&
       c.rope_free_layers != EveryNthLayer(c.layer_count, kSmolLm3RopeFree))
-    return Unsupported("GGUF has no words for which layers have no rotary positions");
+    return Unsupported(fmt::format(
+        "GGUF of {} with layers without rotary positions other than every fourth", arch));
   const int64_t window = LayerWindow(c, 0);
   for (int64_t layer = 0; layer < c.layer_count; ++layer) {
     if (LayerWindow(c, layer) != window || (window > 0 && arch != "llama"))
-      return Unsupported("a sliding window is written to GGUF for llama's layers only, all alike");
+      return Unsupported(
+          fmt::format("GGUF of {} with a sliding window in layer {}; it is written "
+                      "for llama only, in all layers alike",
+                      arch, layer));
   }
   if (window > 0)
     SetSize(metadata, arch + ".attention.sliding_window", window);
