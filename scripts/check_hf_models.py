@@ -62,6 +62,10 @@ def cases():
                                                    "decoder_sparse_step": 2, "mlp_only_layers": [3]}
     yield "qwen 3 moe", "Qwen3Moe", {**experts, "norm_topk_prob": True, "head_dim": 32}
     yield "olmoe", "Olmoe", {**experts, "num_key_value_heads": 8}
+    yield "olmo 2", "Olmo2", {}
+    yield "smollm 3", "SmolLM3", {"num_hidden_layers": 9}
+    yield "smollm 3, windows", "SmolLM3", {"no_rope_layers": [0, 1, 1, 0, 1, 0], "use_sliding_window": True,
+                                           "sliding_window": 64}
     yield "gpt 2", "GPT2", {}
     yield "gpt neox", "GPTNeoX", {}
     yield "gpt neox, one after the other", "GPTNeoX", {"use_parallel_residual": False}

@@ -2,12 +2,19 @@
 """Writes reference logits of tiny models, one for each architecture and each rule of rotary scaling:
 transformers in fp32 on weights that are made from their names, so that no weights are stored.
 
-    make_arch_golden.py [CASE...] > tests/data/arch_golden.txt     no CASE: all
+    make_arch_golden.py > tests/data/arch_golden.txt              all
+    make_arch_golden.py CASE... >> tests/data/arch_golden.txt     new ones
 
 Needs numpy, torch 2.15.0 and transformers 5.24.0. tests/arch/tiny_model.h makes the same weights and
 reads the same hyperparameters from the file's "set" lines. All "position" lines of a case are rows of
 logits after one forward pass over its tokens.
+
+A case with a "class" says all that tests need: transformers' <class>Config and <class>ForCausalLM, "config"
+for fields of the one that others lack, "names" for modules of a layer that NAMES has not or has for another
+place, "pairs" for GGUF files that rotate neighbours. The file then has its tensors' names and shapes and its
+config.json, from transformers. That does for matrices as GGUF has them; fused ones and experts need code.
 """
+import json
 import re
 import sys
 
@@ -56,6 +63,12 @@ CASES = {
     "qwen2moe": EXPERTS | {"arch": "qwen2moe", "used": 3, "shared_ffn": 48, "eps": 1e-6},
     "qwen3moe": EXPERTS | {"arch": "qwen3moe", "used": 4, "head_dim": 32, "eps": 1e-6, "normalized": 1},
     "olmoe": EXPERTS | {"arch": "olmoe", "used": 3, "expert_ffn": 96, "kv_heads": 4},
+    "olmo2": LLAMA | {"arch": "olmo2", "eps": 1e-6, "theta": 500000.0, "class": "Olmo2", "names": {
+        "post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm"}},
+    "smollm3": LLAMA | {"arch": "smollm3", "layers": 9, "eps": 1e-6, "theta": 5000000.0, "tied": 1, "pairs": "neighbours",
+                        "class": "SmolLM3"},
+    "smollm3_irregular": LLAMA | {"arch": "smollm3", "layers": 4, "class": "SmolLM3", "config": {
+        "no_rope_layers": [1, 0, 0, 1], "use_sliding_window": True, "sliding_window": 16}},
     "gpt2": PLAIN | {"arch": "gpt2"},
     "gptneox": PLAIN | {"arch": "gptneox", "partial": 0.25, "theta": 10000.0, "parallel": 1, "tied": 0, "head_dim": 32,
                         "hidden": 128, "context": 512},
@@ -123,7 +136,8 @@ def values(name, shape):
     return torch.tensor(((top - 512) / 2048).astype(np.float32).reshape(shape))
 
 
-def gguf_name(name, arch):
+def gguf_name(name, case):
+    arch = case["arch"]
     stem, kind = name.rsplit(".", 1)
     if arch in PLAIN_NAMES:
         layer = re.search(r"(?:^|\.)(?:h|layers|layer)\.(\d+)\.(.*)", stem)
@@ -135,7 +149,7 @@ def gguf_name(name, arch):
     if stem in TOP_NAMES:
         return f"{TOP_NAMES[stem]}.{kind}"
     _, _, layer, part = stem.split(".", 3)
-    table = NAMES | (GEMMA_NAMES if arch.startswith("gemma") else {}) | DEEPSEEK_NAMES
+    table = NAMES | (GEMMA_NAMES if arch.startswith("gemma") else {}) | DEEPSEEK_NAMES | case.get("names", {})
     return f"blk.{layer}.{table[part]}.{kind}"
 
 
@@ -211,6 +225,10 @@ def build(case):
               "intermediate_size": case["ffn"], "rms_norm_eps": case["eps"],
               "max_position_embeddings": case["context"], "rope_parameters": rope_parameters(case),
               "tie_word_embeddings": bool(case["tied"]), "attn_implementation": "eager"}
+    if "class" in case:
+        common |= {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+        config = getattr(hf, case["class"] + "Config")(**common, **case.get("config", {}))
+        return getattr(hf, case["class"] + "ForCausalLM")(config)
     if case["arch"] == "qwen2":
         return hf.Qwen2ForCausalLM(hf.Qwen2Config(**common))
     if case["arch"] == "qwen3":
@@ -276,7 +294,7 @@ def fill(model, case):
             fill_experts(name, parameter, case)
             continue
         arch = case["arch"]
-        made_name = gguf_name(name, arch)
+        made_name = gguf_name(name, case)
         transposed = arch == "gpt2" and parameter.dim() == 2 and made_name.startswith("blk.")
         made = values(made_name, tuple(parameter.shape)[::-1] if transposed else tuple(parameter.shape))
         # Gemma's norms multiply by 1 + weight, the others' by the weight.
@@ -294,6 +312,14 @@ def fill(model, case):
             buffer.copy_(values(f"blk.{name.split('.')[2]}.exp_probs_b.bias", tuple(buffer.shape)))
 
 
+def write_directory(model, case):
+    """What tests write a Hugging Face directory from: save_pretrained's names and config.json."""
+    model.config.architectures = [type(model).__name__]
+    print("config", json.dumps(json.loads(model.config.to_json_string())))
+    for name, parameter in model.named_parameters():
+        print("tensor", gguf_name(name, case), name, *parameter.shape)
+
+
 def write(name, case):
     model = build(case).float().eval()
     fill(model, case)
@@ -303,7 +329,10 @@ def write(name, case):
     logits = (result.last_hidden_state if case["arch"] == "bert" else result.logits)[0].numpy()
     print("case", name)
     for key, value in (case | {"vocab": VOCABULARY}).items():
-        print("set", key, value)
+        if key not in ("class", "config", "names"):
+            print("set", key, value)
+    if "class" in case:
+        write_directory(model, case)
     print("tokens", *tokens)
     for position in POSITIONS:
         print("position", position, *(f"{logit:.6f}" for logit in logits[position]))

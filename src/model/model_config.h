@@ -80,6 +80,7 @@ struct ModelConfig {
   int64_t sliding_window = 0;          // tokens; 0: every layer sees everything
   int64_t sliding_window_pattern = 0;  // every pattern-th layer is global, the others are sliding
   std::vector<int64_t> layer_windows;  // tokens each layer sees (0: all); empty: by the two above
+  std::vector<bool> rope_free_layers;  // layers without rotary positions; empty: none
   float sliding_rope_base = 0.0F;      // theta of the sliding layers; 0: the same as rope.base
   float attention_scale = 0.0F;        // 0: 1/sqrt(head_dim)
   float attention_softcap = 0.0F;
@@ -98,6 +99,19 @@ struct ModelConfig {
 inline bool HasExperts(const ModelConfig& config, int64_t layer) {
   const std::vector<bool>& dense = config.experts.dense_layers;
   return config.experts.count > 0 && (dense.empty() || !dense[static_cast<size_t>(layer)]);
+}
+
+// Of `layers` layers, every n-th.
+inline std::vector<bool> EveryNthLayer(int64_t layers, int64_t n) {
+  std::vector<bool> chosen;
+  for (int64_t layer = 1; layer <= layers; ++layer)
+    chosen.push_back(layer % n == 0);
+  return chosen;
+}
+
+inline bool HasRope(const ModelConfig& config, int64_t layer) {
+  const std::vector<bool>& without = config.rope_free_layers;
+  return without.empty() || !without[static_cast<size_t>(layer)];
 }
 
 // Tokens that the layer sees, itself included; 0: all.

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "model/arch/architecture.h"
+#include "tiny_cases.h"
 #include "tiny_model.h"
 
 namespace tenon {
@@ -83,6 +84,24 @@ INSTANTIATE_TEST_SUITE_P(Architectures, NeededTensorTest,
                                            TensorOf{"qwen2moe", "blk.0.ffn_up_shexp.weight"},
                                            TensorOf{"qwen3moe", "blk.0.attn_q_norm.weight"},
                                            TensorOf{"olmoe", "blk.1.attn_k_norm.weight"}));
+
+// All that transformers names but the head, instead of which the embedding would serve.
+TEST(BuildGraphTest, EveryListedTensorIsNeeded) {
+  for (const char* name : testing::kTinyCases) {
+    const testing::TinyCase tiny = testing::FindTinyCase(name);
+    if (tiny.tensors.empty())
+      continue;
+    ModelSource source = SourceOf(name);
+    for (const testing::TinyCase::Listed& tensor : tiny.tensors) {
+      if (tensor.gguf == "output.weight")
+        continue;
+      auto entry = source.by_name.extract(tensor.gguf);
+      EXPECT_THAT(ErrorOf(source, ErrorCode::kCorrupt), HasSubstr(tensor.gguf)) << name;
+      source.by_name.insert(std::move(entry));
+    }
+    EXPECT_TRUE(BuildGraph(source).ok()) << name;
+  }
+}
 
 // Tensors that may be absent are checked where they are present.
 class OptionalTensorTest : public ::testing::TestWithParam<TensorOf> {};

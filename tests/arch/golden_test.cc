@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "frontend/session/source_weights.h"
+#include "tiny_cases.h"
 #include "tiny_model.h"
 #include "tiny_run.h"
 
@@ -59,16 +60,9 @@ TEST_P(ArchGoldenTest, MatchesTransformers) {
   }
 }
 
-// The list is written out, so that a case missing from the data file fails. Those that only
-// directories hold are in hf_golden_test.cc and encoder_test.cc.
 INSTANTIATE_TEST_SUITE_P(Architectures, ArchGoldenTest,
-                         ::testing::Values("llama", "llama_bias_tied", "mistral_window",
-                                           "llama_linear", "llama_llama3", "llama_yarn", "qwen2",
-                                           "qwen2_yarn", "qwen3", "gemma2", "gemma3", "gemma3_27b",
-                                           "phi3", "phi3_window", "granite", "mixtral",
-                                           "mixtral_window", "qwen2moe", "qwen3moe", "olmoe",
-                                           "gpt2", "gptneox", "gptneox_serial", "deepseek2",
-                                           "deepseek3"),
+                         ::testing::ValuesIn(std::vector<std::string>(
+                             std::begin(testing::kTinyCases), std::end(testing::kTinyCases))),
                          [](const auto& tiny) { return tiny.param; });
 
 // Newer files have the latent's two matrices apart.
@@ -85,7 +79,9 @@ TEST(ArchGoldenFileTest, DeepseekWithSplitLatents) {
 }
 
 TEST(ArchGoldenFileTest, EveryCaseIsInTheList) {
-  EXPECT_EQ(ReadTinyCases().size(), 28U);
+  constexpr size_t kEncoders = 1;
+  EXPECT_EQ(ReadTinyCases().size(),
+            std::size(testing::kTinyCases) + std::size(testing::kTinyDirectoryCases) + kEncoders);
 }
 
 // One thing that an implementation could get wrong.
@@ -138,6 +134,14 @@ const Mistake kMistakes[] = {
      [](ModelSource& s) { s.config.experts.normalized = false; }},
     {"sigmoid", "qwen3moe", [](ModelSource& s) { s.config.experts.sigmoid = true; }},
     {"one_expert_more", "olmoe", [](ModelSource& s) { s.config.experts.used = 4; }},
+    {"norm_eps", "olmo2", [](ModelSource& s) { s.config.norm_eps = 1e-3F; }},
+    {"interleaved_pairs", "olmo2", [](ModelSource& s) { s.config.rope.interleaved = true; }},
+    {"every_layer_rotated", "smollm3", [](ModelSource& s) { s.config.rope_free_layers.clear(); }},
+    {"first_layers_not_rotated", "smollm3",
+     [](ModelSource& s) {
+       s.config.rope_free_layers.assign(9, false);
+       s.config.rope_free_layers[0] = s.config.rope_free_layers[4] = true;
+     }},
     {"no_output_bias", "gpt2", [](ModelSource& s) { s.by_name.erase("blk.1.attn_output.bias"); }},
     {"relu", "gpt2", [](ModelSource& s) { s.config.activation = Activation::kRelu; }},
     {"serial", "gptneox", [](ModelSource& s) { s.config.parallel_residual = false; }},

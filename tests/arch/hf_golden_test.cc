@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "frontend/session/source_weights.h"
+#include "tiny_cases.h"
 #include "tiny_directory.h"
 #include "tiny_run.h"
 
@@ -58,17 +59,11 @@ TEST(HfTypesTest, Bf16IsItsValues) {
   }
 }
 
-constexpr const char* kCases[] = {
-    "llama",          "llama_bias_tied", "mistral_window", "llama_linear", "llama_llama3",
-    "llama_yarn",     "qwen2",           "qwen2_yarn",     "qwen3",        "gemma2",
-    "gemma3",         "gemma3_27b",      "phi3",           "phi3_window",  "granite",
-    "mixtral",        "mixtral_window",  "qwen2moe",       "qwen3moe",     "olmoe",
-    "gpt2",           "gptneox",         "gptneox_serial", "opt",          "deepseek2",
-    "deepseek2_lite", "deepseek3"};
-
 std::vector<HfCase> AllCases() {
   std::vector<HfCase> cases;
-  for (const char* name : kCases) {
+  std::vector<const char*> names(std::begin(kTinyCases), std::end(kTinyCases));
+  names.insert(names.end(), std::begin(kTinyDirectoryCases), std::end(kTinyDirectoryCases));
+  for (const char* name : names) {
     cases.push_back({name, {}});
     cases.push_back({name, {.version = Transformers::k4}});
   }

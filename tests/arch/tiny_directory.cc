@@ -53,7 +53,12 @@ std::string HfExpertName(const std::string& part, const std::string& arch) {
                      mixtral ? kMixtralNames.at(name) : kExpertNames.at(name));
 }
 
-std::string HfName(const std::string& gguf, const std::string& arch) {
+std::string HfName(const std::string& gguf, const TinyCase& tiny) {
+  const std::string arch = tiny.Text("arch");
+  for (const TinyCase::Listed& tensor : tiny.tensors) {
+    if (tensor.gguf == gguf)
+      return tensor.hf;
+  }
   if (IsTinyPlain(arch) || IsTinyDeepseek(arch))
     return TinyFamilyHfName(gguf, arch);
   const size_t dot = gguf.rfind('.');
@@ -106,8 +111,7 @@ std::vector<RawTensor> RawTensors(const TinyCase& tiny, const TinyDirectoryOptio
       for (float& value : tensor.values)
         value = BF16ToF32(F32ToBF16(value));
     }
-    raw.push_back({HfName(tensor.name, tiny.Text("arch")), type, tensor.shape,
-                   ValuesAs(type, tensor.values)});
+    raw.push_back({HfName(tensor.name, tiny), type, tensor.shape, ValuesAs(type, tensor.values)});
   }
   return raw;
 }
@@ -193,7 +197,22 @@ void SetExperts(const TinyCase& tiny, json& config) {
     config["norm_topk_prob"] = tiny.Int("normalized") != 0;
 }
 
+// What the file has of transformers 5, or the same as transformers 4 would have written it.
+json ListedConfig(const TinyCase& tiny, TinyDirectoryOptions::Transformers version) {
+  json config = json::parse(tiny.config);
+  if (version == TinyDirectoryOptions::Transformers::k5)
+    return config;
+  json rope = config["rope_parameters"];
+  config.erase("rope_parameters");
+  config["rope_theta"] = rope["rope_theta"];
+  rope.erase("rope_theta");
+  config["rope_scaling"] = rope["rope_type"] == "default" ? json() : rope;
+  return config;
+}
+
 json ConfigOf(const TinyCase& tiny, TinyDirectoryOptions::Transformers version) {
+  if (!tiny.config.empty())
+    return ListedConfig(tiny, version);
   const std::string arch = tiny.Text("arch");
   if (IsTinyPlain(arch) || IsTinyDeepseek(arch))
     return TinyFamilyConfig(tiny);
@@ -238,8 +257,7 @@ void WriteText(const std::filesystem::path& path, const std::string& text) {
 }  // namespace
 
 RawTensor ToRaw(const TinyCase& tiny, const TinyTensor& tensor) {
-  return {HfName(tensor.name, tiny.Text("arch")), "F32", tensor.shape,
-          ValuesAs("F32", tensor.values)};
+  return {HfName(tensor.name, tiny), "F32", tensor.shape, ValuesAs("F32", tensor.values)};
 }
 
 std::string SafetensorsBytes(const std::vector<RawTensor>& tensors) {

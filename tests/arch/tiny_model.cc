@@ -271,6 +271,13 @@ void ReadLine(std::istringstream& words, std::vector<TinyCase>& cases) {
     std::string key;
     words >> key;
     words >> cases.back().settings[key];
+  } else if (kind == "config") {
+    std::getline(words, cases.back().config);
+  } else if (kind == "tensor") {
+    TinyCase::Listed& tensor = cases.back().tensors.emplace_back();
+    words >> tensor.gguf >> tensor.hf;
+    for (int64_t extent = 0; words >> extent;)
+      tensor.shape.push_back(extent);
   } else if (kind == "tokens") {
     for (int32_t id = 0; words >> id;)
       cases.back().tokens.push_back(id);
@@ -324,7 +331,25 @@ std::vector<TinyTensor> FamilyTensors(const TinyCase& tiny, TinyLayout layout) {
   return tensors;
 }
 
+// Of a case whose tensors the file lists.
+std::vector<TinyTensor> ListedTensors(const TinyCase& tiny, TinyLayout layout) {
+  const bool permuted = layout == TinyLayout::kGguf && tiny.Has("pairs");
+  std::vector<TinyTensor> tensors;
+  for (const auto& [name, hf, shape] : tiny.tensors) {
+    const int64_t columns = shape.size() == 1 ? 1 : shape[1];
+    const float offset = name.ends_with("norm.weight") ? 1.0F : 0.0F;
+    TinyTensor tensor{name, shape, MadeValues(name, shape[0] * columns, offset)};
+    if (permuted &&
+        (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos))
+      tensor.values = Interleaved(tensor.values, tiny.Int("head_dim"), columns);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
 std::vector<TinyTensor> MadeTensors(const TinyCase& tiny, TinyLayout layout) {
+  if (!tiny.tensors.empty())
+    return ListedTensors(tiny, layout);
   if (IsTinyPlain(tiny.Text("arch")) || IsTinyDeepseek(tiny.Text("arch")))
     return FamilyTensors(tiny, layout);
   TensorList list(tiny, layout);

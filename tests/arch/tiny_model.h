@@ -22,6 +22,14 @@ struct TinyCase {
   std::map<std::string, std::string> settings;  // the file's "set" lines
   std::vector<int32_t> tokens;
   std::vector<std::pair<int64_t, std::vector<float>>> positions;  // position, logits [vocab]
+  // What transformers says of newer cases; older ones' tensors and config.json are made in code.
+  struct Listed {
+    std::string gguf;
+    std::string hf;
+    std::vector<int64_t> shape;  // outermost first
+  };
+  std::vector<Listed> tensors;
+  std::string config;  // of transformers 5
 
   bool Has(const std::string& key) const { return settings.contains(key); }
   const std::string& Text(const std::string& key) const { return settings.at(key); }

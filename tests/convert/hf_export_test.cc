@@ -7,10 +7,12 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "frontend/convert/packed_form.h"
 #include "frontend/session/source_weights.h"
 #include "quant/quantize.h"
+#include "tiny_cases.h"
 #include "tiny_model.h"
 #include "tiny_run.h"
 
@@ -70,13 +72,19 @@ TEST_P(HfExportTest, GgufBecomesADirectoryWithTheSameLogits) {
   EXPECT_LE(WorstError(tiny, RunTokens(*run->runner, tiny.tokens, tiny.tokens.size())), kTolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, HfExportTest,
-                         ::testing::Values("llama", "llama_bias_tied", "mistral_window",
-                                           "llama_linear", "llama_yarn", "qwen2", "qwen2_yarn",
-                                           "qwen3", "gemma2", "gemma3", "phi3", "phi3_window",
-                                           "granite", "mixtral", "mixtral_window", "qwen2moe",
-                                           "qwen3moe", "olmoe", "gpt2", "gptneox",
-                                           "gptneox_serial"),
+// Without what config.json is not made for: DeepSeek, a scaling of another rule than Llama 3's own,
+// and Gemma 3 27B's scale with another model's width.
+std::vector<std::string> ExportedCases() {
+  const std::set<std::string> left_out = {"deepseek2", "deepseek3", "llama_llama3", "gemma3_27b"};
+  std::vector<std::string> cases;
+  for (const char* name : kTinyCases) {
+    if (!left_out.contains(name))
+      cases.emplace_back(name);
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, HfExportTest, ::testing::ValuesIn(ExportedCases()),
                          [](const auto& tiny) { return tiny.param; });
 
 TEST(HfExport, ADirectoryIsNotOverwritten) {

@@ -112,6 +112,27 @@ TEST(GgufModel, Gemma3Of62LayersScalesByWidthPerHead) {
   EXPECT_EQ(Load(writer).config.attention_scale, 0.25F);  // 1/sqrt(32 / 2)
 }
 
+TEST(GgufModel, EveryFourthLayerOfSmolLm3HasNoRotaryPositions) {
+  GgufWriter writer = Tiny("smollm3");
+  writer.Set("smollm3.block_count", 5U).Add({"blk.4.attn_q.weight", {32}, 0, 128});
+  const ModelConfig config = Load(writer).config;
+  EXPECT_THAT(config.rope_free_layers, ElementsAre(false, false, false, true, false));
+  EXPECT_TRUE(config.rope.interleaved);
+}
+
+// Converters write OLMo 3 as olmo2.
+TEST(GgufModel, Olmo2WithAWindowIsRefused) {
+  EXPECT_EQ(Load(Tiny("olmo2")).config.sliding_window, 0);
+  const Bytes bytes = Tiny("olmo2").Set("olmo2.attention.sliding_window", 4096U).Build();
+  auto parsed = ParseGguf(bytes, "test.gguf");
+  ASSERT_TRUE(parsed.ok());
+  const auto source = ModelFromGguf(std::span(&*parsed, 1));
+  ASSERT_FALSE(source.ok());
+  EXPECT_EQ(source.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(source.error().ToString(),
+              ::testing::HasSubstr("olmo2.attention.sliding_window: 4096 found: OLMo 3"));
+}
+
 struct Scaling {
   std::string name;
   GgufWriter writer;

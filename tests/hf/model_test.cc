@@ -121,6 +121,33 @@ TEST(HfModel, WindowsOfTheLayers) {
   EXPECT_EQ(LayerWindow(ConfigOf(config), 0), 0);
 }
 
+// SmolLM3: every fourth layer, every n-th, or as the file lists them; these are what may slide.
+TEST(HfModel, LayersWithoutRotaryPositions) {
+  json config = SmallConfig();
+  EXPECT_TRUE(HasRope(ConfigOf(config), 0));
+  config["architectures"] = {"SmolLM3ForCausalLM"};
+  EXPECT_THAT(ConfigOf(config).rope_free_layers, ElementsAre(false));
+  config["no_rope_layer_interval"] = 1;
+  EXPECT_THAT(ConfigOf(config).rope_free_layers, ElementsAre(true));
+  config["sliding_window"] = 16;
+  EXPECT_EQ(LayerWindow(ConfigOf(config), 0), 0);
+  config["use_sliding_window"] = true;
+  EXPECT_EQ(LayerWindow(ConfigOf(config), 0), 16);
+  config["no_rope_layers"] = {1, 0};
+  EXPECT_TRUE(HasRope(ConfigOf(config), 0));
+  EXPECT_EQ(LayerWindow(ConfigOf(config), 0), 0);
+}
+
+TEST(HfModel, WrongLayersWithoutRotaryPositions) {
+  const auto with = [](const char* key, const json& value) {
+    return ConfigError({{"architectures", {"SmolLM3ForCausalLM"}}, {key, value}});
+  };
+  EXPECT_THAT(with("no_rope_layers", json::array()), HasSubstr("no_rope_layers: 0 layers found"));
+  EXPECT_THAT(with("no_rope_layers", {2}), HasSubstr("no_rope_layers[0]: 2 found"));
+  EXPECT_THAT(with("no_rope_layers", {"no"}), HasSubstr("no_rope_layers[0]"));
+  EXPECT_THAT(with("no_rope_layer_interval", 0), HasSubstr("no_rope_layer_interval: 0 found"));
+}
+
 struct BadConfig {
   json changes;
   const char* expected;

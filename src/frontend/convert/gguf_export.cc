@@ -1,11 +1,14 @@
 #include "frontend/convert/gguf_export.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "frontend/convert/shard_ends.h"
+#include "model/arch/architecture.h"
+#include "model/gguf/gguf_config.h"
 #include "model/gguf/gguf_reader.h"
 #include "model/gguf/gguf_writer.h"
 #include "model/tokenizer/tokenizer_pipeline.h"
@@ -59,14 +62,32 @@ Status SetRope(const ModelConfig& c, const std::string& arch, GgufMetadataBuilde
   return {};
 }
 
+// What differs between layers, as far as GGUF has words for it.
+Status SetLayers(const ModelConfig& c, const std::string& arch, GgufMetadataBuilder& metadata) {
+  if (!c.rope_free_layers.empty() &&
+      c.rope_free_layers != EveryNthLayer(c.layer_count, kSmolLm3RopeFree))
+    return Unsupported(fmt::format(
+        "GGUF of {} with layers without rotary positions other than every fourth", arch));
+  const int64_t window = LayerWindow(c, 0);
+  for (int64_t layer = 0; layer < c.layer_count; ++layer) {
+    if (LayerWindow(c, layer) != window || (window > 0 && arch != "llama"))
+      return Unsupported(
+          fmt::format("GGUF of {} with a sliding window in layer {}; it is written "
+                      "for llama only, in all layers alike",
+                      arch, layer));
+  }
+  if (window > 0)
+    SetSize(metadata, arch + ".attention.sliding_window", window);
+  return {};
+}
+
 Status SetSizes(const ModelConfig& c, GgufMetadataBuilder& metadata) {
   // The others need keys or joined matrices that are not written here.
-  constexpr std::string_view kKnown[] = {"llama", "qwen2", "qwen3", "mixtral"};
+  constexpr std::string_view kKnown[] = {"llama", "qwen2", "qwen3", "mixtral", "olmo2", "smollm3"};
   if (std::find(std::begin(kKnown), std::end(kKnown), c.architecture) == std::end(kKnown))
     return Unsupported(
-        fmt::format("GGUF of the architecture '{}' from another format; llama, mixtral, qwen2 "
-                    "and qwen3 are supported",
-                    c.architecture));
+        fmt::format("GGUF of the architecture '{}' from another format; {} are supported",
+                    c.architecture, fmt::join(kKnown, ", ")));
   // GGUF calls a llama with experts a llama.
   const std::string arch = c.experts.count > 0 ? "llama" : c.architecture;
   if (c.experts.count > 0) {
@@ -86,6 +107,7 @@ Status SetSizes(const ModelConfig& c, GgufMetadataBuilder& metadata) {
   SetSize(metadata, arch + ".attention.value_length", c.head_dim);
   SetSize(metadata, arch + ".vocab_size", c.vocab_size);
   metadata.SetFloat32(arch + ".attention.layer_norm_rms_epsilon", c.norm_eps);
+  TENON_RETURN_IF_ERROR(SetLayers(c, arch, metadata));
   return SetRope(c, arch, metadata);
 }
 
@@ -180,8 +202,9 @@ bool IsInterleaved(const ModelSource& source, const std::string& name) {
   const bool rotated =
       name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
   const std::string& arch = source.config.architecture;
-  return rotated && (arch == "llama" || arch == "mixtral") && !source.config.rope.interleaved &&
-         !source.format.starts_with("gguf");
+  const Architecture* family = FindArchitecture(arch == "mixtral" ? "llama" : arch);
+  return rotated && family != nullptr && family->pairs == GgufPairs::kNeighbours &&
+         !source.config.rope.interleaved && !source.format.starts_with("gguf");
 }
 
 // `rows` are those of whole heads.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
@@ -14,24 +13,6 @@ namespace tenon {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// transformers' names of the families that other formats can be written as.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kModelTypes = {{
-    {"LlamaForCausalLM", "llama"},
-    {"MistralForCausalLM", "mistral"},
-    {"MixtralForCausalLM", "mixtral"},
-    {"Qwen2ForCausalLM", "qwen2"},
-    {"Qwen3ForCausalLM", "qwen3"},
-    {"Gemma2ForCausalLM", "gemma2"},
-    {"Gemma3ForCausalLM", "gemma3_text"},
-    {"Phi3ForCausalLM", "phi3"},
-    {"GraniteForCausalLM", "granite"},
-    {"Qwen2MoeForCausalLM", "qwen2_moe"},
-    {"Qwen3MoeForCausalLM", "qwen3_moe"},
-    {"OlmoeForCausalLM", "olmoe"},
-    {"GPT2LMHeadModel", "gpt2"},
-    {"GPTNeoXForCausalLM", "gpt_neox"},
-}};
 
 // A float as the shortest decimal that means it: 1e-05, not 9.99999974737875e-06.
 double Decimal(float value) {
@@ -122,6 +103,7 @@ class ConfigMaker {
   void Sizes();
   Status Rope();
   Status Biases();
+  void RopeFreeLayers();
   void Windows();
   void Gemma();
   void Experts();
@@ -176,9 +158,17 @@ Status ConfigMaker::Biases() {
     return Unsupported(fmt::format("config.json of {} with biases of queries, keys and values only",
                                    family_.architecture));
   json_["attention_bias"] = biases;
-  if (family_.name == "llama" || family_.name == "granite")
+  if (family_.name == "llama" || family_.name == "granite" || family_.name == "smollm3")
     json_["mlp_bias"] = Has("blk.0.ffn_up.bias");
   return {};
+}
+
+void ConfigMaker::RopeFreeLayers() {
+  if (family_.rope_free_every == 0)
+    return;
+  json_["no_rope_layers"] = Json::array();
+  for (int64_t layer = 0; layer < config_.layer_count; ++layer)
+    json_["no_rope_layers"].push_back(HasRope(config_, layer) ? 1 : 0);
 }
 
 void ConfigMaker::Windows() {
@@ -241,6 +231,7 @@ Status ConfigMaker::Fill() {
   Sizes();
   TENON_RETURN_IF_ERROR(Rope());
   TENON_RETURN_IF_ERROR(Biases());
+  RopeFreeLayers();
   Windows();
   if (family_.norms_from_one)
     Gemma();
@@ -263,14 +254,12 @@ Status ConfigMaker::Fill() {
 }  // namespace
 
 Result<Json> MakeHfConfig(const ModelSource& source, const HfFamily& family) {
-  const auto* type = std::ranges::find(kModelTypes, family.architecture,
-                                       &decltype(kModelTypes)::value_type::first);
-  if (type == kModelTypes.end())
+  if (family.model_type.empty())
     return Unsupported(
         fmt::format("config.json of {} from a model that has none", family.architecture));
   Json json;
   json["architectures"] = Json::array({family.architecture});
-  json["model_type"] = type->second;
+  json["model_type"] = family.model_type;
   TENON_RETURN_IF_ERROR(ConfigMaker(source, family, json).Fill());
   json["bos_token_id"] = IdOrNull(source.tokenizer.bos_id);
   json["eos_token_id"] = IdOrNull(source.tokenizer.eos_id);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <utility>
@@ -221,22 +220,6 @@ Result<std::vector<HfTensorLayout>> LayOutHfTensors(const ModelSource& source,
 }
 
 Result<const HfFamily*> FindHfFamilyOf(const ModelConfig& config) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kNames = {{
-      {"mixtral", "MixtralForCausalLM"},
-      {"qwen2", "Qwen2ForCausalLM"},
-      {"qwen3", "Qwen3ForCausalLM"},
-      {"gemma2", "Gemma2ForCausalLM"},
-      {"gemma3", "Gemma3ForCausalLM"},
-      {"phi3", "Phi3ForCausalLM"},
-      {"granite", "GraniteForCausalLM"},
-      {"qwen2moe", "Qwen2MoeForCausalLM"},
-      {"qwen3moe", "Qwen3MoeForCausalLM"},
-      {"olmoe", "OlmoeForCausalLM"},
-      {"gpt2", "GPT2LMHeadModel"},
-      {"gptneox", "GPTNeoXForCausalLM"},
-      {"opt", "OPTForCausalLM"},
-      {"bert", "BertModel"},
-  }};
   const std::string& name = config.architecture;
   if (name == "llama" && config.experts.count > 0)
     return FindHfFamily("MixtralForCausalLM");
@@ -244,10 +227,9 @@ Result<const HfFamily*> FindHfFamilyOf(const ModelConfig& config) {
     return FindHfFamily(config.sliding_window > 0 ? "MistralForCausalLM" : "LlamaForCausalLM");
   if (name == "deepseek2")
     return FindHfFamily(config.experts.sigmoid ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM");
-  const auto* found = std::ranges::find(kNames, name, &decltype(kNames)::value_type::first);
-  if (found == kNames.end())
-    return Unsupported(fmt::format("a Hugging Face directory of the architecture '{}'", name));
-  return FindHfFamily(found->second);
+  if (const HfFamily* found = FindHfFamilyNamed(name))
+    return found;
+  return Unsupported(fmt::format("a Hugging Face directory of the architecture '{}'", name));
 }
 
 }  // namespace tenon

@@ -2,29 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <iterator>
 
 namespace tenon {
 namespace {
 
-constexpr std::array<Architecture, 16> kArchitectures = {{
-    {"llama", BuildLlama},
-    {"qwen2", BuildQwen2},
-    {"qwen3", BuildQwen3},
-    {"gemma2", BuildGemma2},
-    {"gemma3", BuildGemma3},
-    {"phi3", BuildPhi3},
-    {"granite", BuildGranite},
-    {"mixtral", BuildMixtral},
-    {"qwen2moe", BuildQwen2Moe},
-    {"qwen3moe", BuildQwen3Moe},
-    {"olmoe", BuildOlmoe},
-    {"deepseek2", BuildDeepseek2},
-    {"gpt2", BuildGpt2},
-    {"gptneox", BuildGptNeox},
-    {"opt", BuildOpt},
-    {"bert", BuildBert},
-}};
+constexpr Architecture kArchitectures[] = {
+#define TENON_LIST_FAMILY(name, build, pairs) {#name, build, GgufPairs::pairs},
+    TENON_MODEL_FAMILIES(TENON_LIST_FAMILY)
+#undef TENON_LIST_FAMILY
+};
 
 }  // namespace
 
@@ -32,13 +20,17 @@ std::span<const Architecture> Architectures() {
   return kArchitectures;
 }
 
+const Architecture* FindArchitecture(std::string_view name) {
+  const Architecture* found = std::ranges::find(kArchitectures, name, &Architecture::name);
+  return found == std::end(kArchitectures) ? nullptr : found;
+}
+
 Result<Graph> BuildGraph(const ModelSource& source) {
+  if (const Architecture* found = FindArchitecture(source.config.architecture))
+    return found->build(source);
   std::string known;
-  for (const Architecture& architecture : kArchitectures) {
-    if (architecture.name == source.config.architecture)
-      return architecture.build(source);
+  for (const Architecture& architecture : kArchitectures)
     known += fmt::format("{}{}", known.empty() ? "" : ", ", architecture.name);
-  }
   return Unsupported(fmt::format("architecture '{}' is not supported; supported are: {}",
                                  source.config.architecture, known),
                      "general.architecture");

@@ -1,13 +1,15 @@
 // Architectures: from a model's hyperparameters and tensor list to the graph of one step.
 //
-// One file for each family; the explicit list is in architecture.cc. Threading: free functions.
+// One file for each family; the explicit list is families.h. Threading: free functions.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "model/arch/families.h"
 #include "model/model_source.h"
 
 namespace tenon {
@@ -17,12 +19,22 @@ inline constexpr std::string_view kTokensInput = "tokens";        // I32 [N]
 inline constexpr std::string_view kPositionsInput = "positions";  // I32 [N]
 inline constexpr std::string_view kRowsInput = "output_rows";     // I32 [R]: rows of the step
 
+// Which values of a query or key the family's GGUF files rotate together.
+enum class GgufPairs : uint8_t {
+  kNoFiles,     // GGUF has no such name
+  kHalves,      // p and p + rotary_dim / 2; families without rotary positions too
+  kNeighbours,  // 2p and 2p + 1; converters permute the rows of what was trained with halves
+};
+
 struct Architecture {
   std::string_view name;  // as general.architecture spells it
   Result<Graph> (*build)(const ModelSource& source);
+  GgufPairs pairs = GgufPairs::kNoFiles;
 };
 
 std::span<const Architecture> Architectures();
+// Null when there is none of that name.
+const Architecture* FindArchitecture(std::string_view name);
 
 // The unoptimised step graph: (tokens, positions, output_rows) -> logits F32 [R, vocab_size], and
 // the hidden states after the final norm that they come from, F32 [R, hidden_size]; an encoder
@@ -31,22 +43,9 @@ std::span<const Architecture> Architectures();
 // missing or has another shape than the hyperparameters say.
 Result<Graph> BuildGraph(const ModelSource& source);
 
-// The families.
-Result<Graph> BuildLlama(const ModelSource& source);
-Result<Graph> BuildQwen2(const ModelSource& source);
-Result<Graph> BuildQwen3(const ModelSource& source);
-Result<Graph> BuildGemma2(const ModelSource& source);
-Result<Graph> BuildGemma3(const ModelSource& source);
-Result<Graph> BuildPhi3(const ModelSource& source);
-Result<Graph> BuildGranite(const ModelSource& source);
-Result<Graph> BuildMixtral(const ModelSource& source);
-Result<Graph> BuildQwen2Moe(const ModelSource& source);
-Result<Graph> BuildQwen3Moe(const ModelSource& source);
-Result<Graph> BuildOlmoe(const ModelSource& source);
-Result<Graph> BuildDeepseek2(const ModelSource& source);
-Result<Graph> BuildGpt2(const ModelSource& source);
-Result<Graph> BuildGptNeox(const ModelSource& source);
-Result<Graph> BuildOpt(const ModelSource& source);
-Result<Graph> BuildBert(const ModelSource& source);
+// The families' own functions, each in a file of its own.
+#define TENON_DECLARE_FAMILY(name, build, pairs) Result<Graph> build(const ModelSource& source);
+TENON_MODEL_FAMILIES(TENON_DECLARE_FAMILY)
+#undef TENON_DECLARE_FAMILY
 
 }  // namespace tenon

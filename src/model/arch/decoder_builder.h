@@ -45,7 +45,10 @@ class DecoderBuilder {
   ValueId LayerNorm(ValueId x, std::string_view name);
   // The linear layer "<name>.weight" [rows, columns], with "<name>.bias" where the file has one.
   ValueId Linear(ValueId x, std::string_view name, int64_t rows, int64_t columns);
-  ValueId Rope(ValueId x, const RopeParams& rope) { return RopeHeads(x, rope, config().head_dim); }
+  // x itself in a layer without rotary positions.
+  ValueId Rope(ValueId x, const RopeParams& rope) {
+    return HasRope(config(), layer_) ? RopeHeads(x, rope, config().head_dim) : x;
+  }
   ValueId RopeHeads(ValueId x, const RopeParams& rope, int64_t head_dim);
   ValueId Attention(ValueId q, ValueId k, ValueId v, const AttentionAttrs& attrs);
   // Attention attributes of the current layer as the hyperparameters say, without a window.

@@ -7,33 +7,22 @@
 #include <cmath>
 #include <utility>
 
+#include "model/arch/architecture.h"
 #include "model/fused_tensors.h"
 #include "model/gguf/gguf_fields.h"
 
 namespace tenon {
 namespace {
 
-struct Architecture {
-  std::string_view name;
-  bool interleaved_rope;  // whether the file's query and key rows are permuted for pairs (2p, 2p+1)
-};
-constexpr Architecture kArchitectures[] = {
-    {"llama", true},     {"qwen2", false}, {"qwen3", false},  {"gemma2", false},
-    {"gemma3", false},   {"phi3", false},  {"granite", true}, {"qwen2moe", false},
-    {"qwen3moe", false}, {"olmoe", false}, {"gpt2", false},   {"gptneox", false},
-    {"deepseek2", true}, {"bert", false}};
-
 // Layer norms and biases.
 bool IsPlain(std::string_view architecture) {
   return architecture == "gpt2" || architecture == "gptneox" || architecture == "bert";
 }
 
-const Architecture* FindArchitecture(std::string_view name) {
-  for (const Architecture& architecture : kArchitectures) {
-    if (architecture.name == name)
-      return &architecture;
-  }
-  return nullptr;
+// Null for a name that is not known as one of GGUF's.
+const Architecture* FindGgufArchitecture(std::string_view name) {
+  const Architecture* found = FindArchitecture(name);
+  return found == nullptr || found->pairs == GgufPairs::kNoFiles ? nullptr : found;
 }
 
 // Every key is prefixed with the name.
@@ -134,6 +123,17 @@ Status ReadGranite(const GgufFields& fields, ModelConfig& config) {
   return {};
 }
 
+// Converters call OLMo 3 an olmo2 too, with layers that slide.
+Status CheckOlmo2(const GgufFields& fields) {
+  constexpr std::string_view kKey = "attention.sliding_window";
+  int64_t window = 0;
+  TENON_RETURN_IF_ERROR(fields.Optional(kKey, window));
+  if (window == 0)
+    return {};
+  return Unsupported(fmt::format("{} found: OLMo 3's sliding layers", window),
+                     fields.Wrong(kKey, {}).where);
+}
+
 Status ReadPlain(const GgufFields& fields, ModelConfig& config) {
   if (config.architecture == "bert")
     return ReadGgufBert(fields, config);
@@ -224,6 +224,10 @@ Status FillKnown(const GgufFields& fields, ModelSource& source) {
     TENON_RETURN_IF_ERROR(ReadGemma3(fields, config));
   if (config.architecture == "granite")
     TENON_RETURN_IF_ERROR(ReadGranite(fields, config));
+  if (config.architecture == "smollm3")
+    config.rope_free_layers = EveryNthLayer(config.layer_count, kSmolLm3RopeFree);
+  if (config.architecture == "olmo2")
+    TENON_RETURN_IF_ERROR(CheckOlmo2(fields));
   // Mistral 7B v0.1, which converters call llama, and Phi-3: a window in every layer.
   if (config.architecture == "llama" || config.architecture == "phi3")
     TENON_RETURN_IF_ERROR(fields.Optional("attention.sliding_window", config.sliding_window));
@@ -268,18 +272,18 @@ Status FillGeneral(const GgufMetadata& metadata, ModelConfig& config) {
 }  // namespace
 
 bool IsKnownGgufArchitecture(std::string_view architecture) {
-  return FindArchitecture(architecture) != nullptr;
+  return FindGgufArchitecture(architecture) != nullptr;
 }
 
 Status FillGgufConfig(const GgufMetadata& metadata, ModelSource& source) {
   TENON_RETURN_IF_ERROR(FillGeneral(metadata, source.config));
   const GgufFields fields(metadata, source.config.architecture);
-  const Architecture* architecture = FindArchitecture(source.config.architecture);
+  const Architecture* architecture = FindGgufArchitecture(source.config.architecture);
   if (architecture == nullptr) {
     FillUnknown(fields, source);
     return {};
   }
-  source.config.rope.interleaved = architecture->interleaved_rope;
+  source.config.rope.interleaved = architecture->pairs == GgufPairs::kNeighbours;
   return FillKnown(fields, source);
 }
 

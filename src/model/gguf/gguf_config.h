@@ -1,6 +1,7 @@
 // From GGUF's metadata to ModelConfig and TokenizerSpec.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -9,6 +10,9 @@
 #include "model/model_source.h"
 
 namespace tenon {
+
+// SmolLM3's files don't say which layers have no rotary positions; its models' every fourth.
+inline constexpr int64_t kSmolLm3RopeFree = 4;
 
 // Architectures whose metadata is understood and therefore checked.
 bool IsKnownGgufArchitecture(std::string_view architecture);

@@ -64,6 +64,20 @@ constexpr HfName kGemmaNames[] = {
     {"pre_feedforward_layernorm", "ffn_norm"},
     {"post_feedforward_layernorm", "post_ffw_norm"},
 };
+// No norm before a sublayer, one after it.
+constexpr HfName kOlmo2Names[] = {
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+};
 // Query, key and value in one matrix, gate and up in another; GGUF calls that one ffn_up too.
 constexpr HfName kPhi3Names[] = {
     {"self_attn.qkv_proj", "attn_qkv"}, {"self_attn.o_proj", "attn_output"},
@@ -126,7 +140,7 @@ constexpr std::string_view kBertIgnored[] = {"embeddings.position_ids", "pooler.
 constexpr HfFamily Llama(std::string_view architecture, std::string_view name) {
   HfFamily family;
   family.architecture = architecture;
-  family.name = name;
+  family.name = family.model_type = name;
   family.layer_names = kLlamaNames;
   family.top_names = kTopNames;
   return family;
@@ -134,6 +148,7 @@ constexpr HfFamily Llama(std::string_view architecture, std::string_view name) {
 
 constexpr HfFamily Mistral() {
   HfFamily family = Llama("MistralForCausalLM", "llama");
+  family.model_type = "mistral";
   family.window = HfWindow::kEveryLayer;
   return family;
 }
@@ -151,6 +166,15 @@ constexpr HfFamily Qwen3() {
   return family;
 }
 
+constexpr HfFamily SmolLm3() {
+  HfFamily family = Llama("SmolLM3ForCausalLM", "smollm3");
+  family.rope_base = 2000000.0F;
+  family.rope_free_every = 4;
+  family.tied_by_default = true;
+  family.window = HfWindow::kRopeFreeLayers;
+  return family;
+}
+
 constexpr HfFamily Gemma(std::string_view architecture, std::string_view name, int64_t pattern,
                          float rope_base) {
   HfFamily family = Llama(architecture, name);
@@ -161,6 +185,18 @@ constexpr HfFamily Gemma(std::string_view architecture, std::string_view name, i
   family.norms_from_one = true;
   family.window = HfWindow::kPattern;
   family.window_pattern = pattern;
+  return family;
+}
+
+constexpr HfFamily Olmo2() {
+  HfFamily family = Llama("Olmo2ForCausalLM", "olmo2");
+  family.layer_names = kOlmo2Names;
+  return family;
+}
+
+constexpr HfFamily Gemma3() {
+  HfFamily family = Gemma("Gemma3ForCausalLM", "gemma3", 6, 1000000.0F);
+  family.model_type = "gemma3_text";
   return family;
 }
 
@@ -190,6 +226,7 @@ constexpr HfFamily Experts(std::string_view architecture, std::string_view name)
 
 constexpr HfFamily Qwen2Moe() {
   HfFamily family = Experts("Qwen2MoeForCausalLM", "qwen2moe");
+  family.model_type = "qwen2_moe";
   family.qkv_bias = true;
   family.window = HfWindow::kLastLayers;
   return family;
@@ -197,12 +234,14 @@ constexpr HfFamily Qwen2Moe() {
 
 constexpr HfFamily Qwen3Moe() {
   HfFamily family = Experts("Qwen3MoeForCausalLM", "qwen3moe");
+  family.model_type = "qwen3_moe";
   family.window = HfWindow::kEveryLayerIfUsed;
   return family;
 }
 
 constexpr HfFamily Deepseek(std::string_view architecture) {
   HfFamily family = Experts(architecture, "deepseek2");
+  family.model_type = {};
   family.layer_names = kDeepseekNames;
   return family;
 }
@@ -221,6 +260,7 @@ constexpr HfFamily Plain(std::string_view architecture, std::string_view name) {
 
 constexpr HfFamily Gpt2() {
   HfFamily family = Plain("GPT2LMHeadModel", "gpt2");
+  family.model_type = "gpt2";
   family.top_names = kGpt2Top;
   family.layer_names = kGpt2Names;
   family.root = "transformer.";
@@ -237,6 +277,7 @@ constexpr HfFamily Gpt2() {
 
 constexpr HfFamily GptNeox() {
   HfFamily family = Plain("GPTNeoXForCausalLM", "gptneox");
+  family.model_type = "gpt_neox";
   family.top_names = kNeoxTop;
   family.layer_names = kNeoxNames;
   family.root = "gpt_neox.";
@@ -278,13 +319,15 @@ constexpr std::array kFamilies = {
     Qwen2(),
     Qwen3(),
     Gemma("Gemma2ForCausalLM", "gemma2", 2, 10000.0F),
-    Gemma("Gemma3ForCausalLM", "gemma3", 6, 1000000.0F),
+    Gemma3(),
     Phi3(),
     Llama("GraniteForCausalLM", "granite"),
     Mixtral(),
     Qwen2Moe(),
     Qwen3Moe(),
     Experts("OlmoeForCausalLM", "olmoe"),
+    Olmo2(),
+    SmolLm3(),
     Deepseek("DeepseekV2ForCausalLM"),
     Deepseek("DeepseekV3ForCausalLM"),
     Gpt2(),
@@ -298,6 +341,14 @@ constexpr std::array kFamilies = {
 const HfFamily* FindHfFamily(std::string_view architecture) {
   for (const HfFamily& family : kFamilies) {
     if (family.architecture == architecture)
+      return &family;
+  }
+  return nullptr;
+}
+
+const HfFamily* FindHfFamilyNamed(std::string_view name) {
+  for (const HfFamily& family : kFamilies) {
+    if (family.name == name)
       return &family;
   }
   return nullptr;

@@ -33,6 +33,7 @@ enum class HfWindow : uint8_t {
   kEveryLayerIfUsed,  // the same, where use_sliding_window is true
   kLastLayers,        // use_sliding_window; layer_types, or those from max_window_layers on
   kPattern,           // layer_types, or all but every `pattern`-th
+  kRopeFreeLayers,    // use_sliding_window; layer_types, or those without rotary positions
 };
 
 // How a family's matrices differ from GGUF's.
@@ -46,6 +47,7 @@ enum class HfMatrices : uint8_t {
 struct HfFamily {
   std::string_view architecture;  // config.json's architectures[0]
   std::string_view name;          // ModelConfig::architecture
+  std::string_view model_type;    // transformers' name; empty: no config.json is written for it
   std::span<const HfName> layer_names;
   // Modules outside of layers. Names have `root` before them, which some files leave out.
   std::span<const HfName> top_names;
@@ -63,6 +65,7 @@ struct HfFamily {
   bool any_activation = false;   // the graph computes every one that is known
   float rope_base = 10000.0F;    // where the file has none
   float rotary_share = 1.0F;     // of each head, where the file has none; 0: learned positions
+  int64_t rope_free_every = 0;   // n-th layer, where the file lists none; 0: all are rotated
   bool tied_by_default = false;  // output head and embedding
   bool norms_from_one = false;   // stored norm weights have 1 subtracted
   bool qkv_bias = false;         // query, key and value have biases unless the file denies it
@@ -74,6 +77,8 @@ struct HfFamily {
 
 // Null when there is no such family.
 const HfFamily* FindHfFamily(std::string_view architecture);
+// The first of those whose `name` it is; llama and deepseek2 have several.
+const HfFamily* FindHfFamilyNamed(std::string_view name);
 // "LlamaForCausalLM, ..." for messages.
 std::string HfFamilyNames();
 

@@ -140,6 +140,33 @@ Status ReadSlidingRope(const JsonValue& root, HfConfig& config) {
   return parameters->NotSupported(fmt::format("'{}' for sliding layers", type));
 }
 
+// SmolLM3's list has 1 for layers that are rotated, and maybe more layers than the model.
+Status ReadRopeFreeLayers(const JsonValue& root, HfConfig& config) {
+  ModelConfig& model = config.model;
+  int64_t interval = config.family->rope_free_every;
+  if (interval == 0)
+    return {};
+  const auto list = root.Find("no_rope_layers");
+  if (!list) {
+    TENON_RETURN_IF_ERROR(ReadSize(root, "no_rope_layer_interval", interval));
+    model.rope_free_layers = EveryNthLayer(model.layer_count, interval);
+    return {};
+  }
+  TENON_ASSIGN_OR_RETURN(const auto layers, list->Array());
+  if (layers.size() < static_cast<size_t>(model.layer_count)) {
+    return list->Wrong(
+        fmt::format("{} layers found, {} expected", layers.size(), model.layer_count));
+  }
+  for (const simdjson::dom::element item : layers) {
+    const JsonValue entry = list->Item(model.rope_free_layers.size(), item);
+    TENON_ASSIGN_OR_RETURN(const int64_t rotated, entry.Integer());
+    if (rotated != 0 && rotated != 1)
+      return entry.Wrong(fmt::format("{} found, 0 or 1 expected", rotated));
+    model.rope_free_layers.push_back(rotated == 0);
+  }
+  return {};
+}
+
 Result<int64_t> ReadWindow(const JsonValue& root) {
   const auto field = root.Find("sliding_window");
   if (!field)
@@ -173,6 +200,11 @@ Status ReadLayerTypes(const JsonValue& list, HfConfig& config) {
 Status FillLayerWindows(const JsonValue& root, HfConfig& config) {
   ModelConfig& model = config.model;
   int64_t pattern = config.family->window_pattern;
+  if (config.family->window == HfWindow::kRopeFreeLayers) {
+    for (int64_t layer = 0; layer < model.layer_count; ++layer)
+      model.layer_windows.push_back(HasRope(model, layer) ? 0 : model.sliding_window);
+    return {};
+  }
   int64_t first = model.layer_count;  // sliding layers from here on
   if (config.family->window == HfWindow::kPattern) {
     TENON_ASSIGN_OR_RETURN(pattern, root.IntegerOr("_sliding_window_pattern", pattern));
@@ -207,6 +239,7 @@ Status ReadHfRope(const JsonValue& root, HfConfig& config) {
   TENON_RETURN_IF_ERROR(ReadRotaryDim(root, parameters, config));
   if (parameters)
     TENON_RETURN_IF_ERROR(ReadScaling(root, *parameters, config.model, rope));
+  TENON_RETURN_IF_ERROR(ReadRopeFreeLayers(root, config));
   return ReadSlidingRope(root, config);
 }
 
@@ -215,6 +248,7 @@ Status ReadHfWindows(const JsonValue& root, HfConfig& config) {
   if (config.family->window == HfWindow::kNone)
     return {};
   if (config.family->window == HfWindow::kLastLayers ||
+      config.family->window == HfWindow::kRopeFreeLayers ||
       config.family->window == HfWindow::kEveryLayerIfUsed) {
     TENON_ASSIGN_OR_RETURN(const bool used, root.BoolOr("use_sliding_window", false));
     if (!used)
