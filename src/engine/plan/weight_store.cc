@@ -88,6 +88,8 @@ Status WeightStore::AddVector(const WeightSource& source, const std::string& nam
   if (vector_index_.contains(name))
     return {};
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
+  if (view.bytes.empty())
+    return Unsupported("a weight in pieces that is read as a whole", name);
   Vector vector{name, view.rows * view.columns, bytes_};
   bytes_ += AlignUp(vector.size * static_cast<int64_t>(sizeof(float)));
   vector_index_.emplace(name, vectors_.size());

@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+struct TenonOperator;  // include/tenon/plugin.h
+
 namespace tenon {
 
 // ids I32 [N], table [V, D] -> [N, D]: rows ids + offset of the table, times scale; or row
@@ -191,10 +193,28 @@ struct GateRowsAttrs {
   bool operator==(const GateRowsAttrs&) const = default;
 };
 
+// An attribute of an operator of a plug-in.
+using PluginScalarOrList =
+    std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>>;
+struct PluginValue {
+  std::string name;
+  PluginScalarOrList value;
+  bool operator==(const PluginValue&) const = default;
+};
+
+// Inputs: F32 [N or R, D], ids I32, weights (read as F32); outputs F32 [N or R, D], as many and as
+// wide as the operator's shape function says. `op` is a plug-in's, which is never unloaded; each
+// row of an output depends on the same row of the inputs only (docs/add-op.md).
+struct PluginAttrs {
+  const TenonOperator* op = nullptr;
+  std::vector<PluginValue> values;
+  bool operator==(const PluginAttrs&) const = default;
+};
+
 using OpAttrs =
     std::variant<EmbedAttrs, RmsNormAttrs, LinearAttrs, QuantizeAttrs, AddAttrs, MulAttrs,
                  ScaleAttrs, SiluAttrs, GeluAttrs, SoftcapAttrs, RopeAttrs, AttentionAttrs,
                  SelectRowsAttrs, RouteAttrs, ExpertsAttrs, GateRowsAttrs, LayerNormAttrs,
-                 ReluAttrs, SliceHeadsAttrs, JoinHeadsAttrs>;
+                 ReluAttrs, SliceHeadsAttrs, JoinHeadsAttrs, PluginAttrs>;
 
 }  // namespace tenon

@@ -13,7 +13,7 @@ constexpr std::array<const OpSchema*, std::variant_size_v<OpAttrs>> kSchemas = {
     &kEmbedSchema,    &kRmsNormSchema,   &kLinearSchema,     &kQuantizeSchema,   &kAddSchema,
     &kMulSchema,      &kScaleSchema,     &kSiluSchema,       &kGeluSchema,       &kSoftcapSchema,
     &kRopeSchema,     &kAttentionSchema, &kSelectRowsSchema, &kRouteSchema,      &kExpertsSchema,
-    &kGateRowsSchema, &kLayerNormSchema, &kReluSchema,       &kSliceHeadsSchema, &kJoinHeadsSchema,
+    &kGateRowsSchema, &kLayerNormSchema, &kReluSchema,       &kSliceHeadsSchema, &kJoinHeadsSchema, &kPluginSchema,
 };
 
 }  // namespace

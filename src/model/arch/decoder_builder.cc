@@ -64,6 +64,19 @@ ValueId DecoderBuilder::Append(std::string_view what, OpAttrs attrs, std::vector
   return outputs->front();
 }
 
+std::vector<ValueId> DecoderBuilder::PluginOutputs(std::string_view what, PluginCallSpec spec,
+                                                   std::vector<ValueId> inputs) {
+  if (!status_.ok())
+    return {ValueId()};
+  std::string name = layer_ < 0 ? std::string(what) : fmt::format("layer {} {}", layer_, what);
+  const PluginOperators none;
+  auto outputs = AddPluginOp(graph_, source_.plugins == nullptr ? none : *source_.plugins,
+                             std::move(name), std::move(spec), std::move(inputs));
+  if (!outputs.ok())
+    return {Fail(std::move(outputs).error())};
+  return std::move(*outputs);
+}
+
 const TensorInfo* DecoderBuilder::Checked(const std::string& tensor,
                                           std::span<const int64_t> shape) {
   const TensorInfo* info = source_.Find(tensor);

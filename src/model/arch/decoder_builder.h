@@ -8,10 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "graph/plugin/plugin_operators.h"
 #include "model/model_source.h"
 
 namespace tenon {
@@ -58,6 +60,19 @@ class DecoderBuilder {
   ValueId Scale(ValueId x, float factor) { return Append("scale", ScaleAttrs{factor}, {x}); }
   // The same; x itself when the factor is 1.
   ValueId Scaled(ValueId x, float factor) { return factor == 1.0F ? x : Scale(x, factor); }
+
+  // What an operator of a plug-in computes; fails when no plug-in of the source has it. Weights
+  // among the inputs: PluginWeight.
+  ValueId Plugin(std::string_view what, PluginCallSpec spec, std::vector<ValueId> inputs) {
+    return PluginOutputs(what, std::move(spec), std::move(inputs)).front();
+  }
+  // All its outputs; one invalid id after an error.
+  std::vector<ValueId> PluginOutputs(std::string_view what, PluginCallSpec spec,
+                                     std::vector<ValueId> inputs);
+  // A tensor of this shape that is no linear layer's, such as "ffn_clip.weight".
+  ValueId PluginWeight(std::string_view name, std::vector<int64_t> shape) {
+    return Weight(TensorName(name), std::move(shape));
+  }
 
   // x itself when nothing is left out or added.
   ValueId SliceHeads(ValueId x, const SliceHeadsAttrs& attrs);
