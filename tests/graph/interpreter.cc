@@ -445,6 +445,19 @@ class Interpreter {
     Out(op) = std::move(result);
   }
 
+  // Made-up weights are no order: each stands for a column by its size.
+  void Eval(const Op& op, const PermuteAttrs&) {
+    Matrix result = In(op, 0);
+    for (int64_t r = 0; r < result.rows; ++r) {
+      for (int64_t c = 0; c < result.columns; ++c) {
+        const double share = In(op, 1).at(0, c) + 0.5;
+        const auto column = static_cast<int64_t>(share * static_cast<double>(result.columns));
+        result.at(r, c) = In(op, 0).at(r, std::clamp<int64_t>(column, 0, result.columns - 1));
+      }
+    }
+    Out(op) = std::move(result);
+  }
+
   const Graph& graph_;
   InterpreterOptions options_;
   std::vector<Matrix> values_;

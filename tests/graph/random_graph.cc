@@ -74,6 +74,8 @@ class Generator {
 
   ValueId Linear(ValueId x, int64_t rows) {
     const bool bias = Chance(3);
+    if (Chance(8))
+      x = Make(PermuteAttrs{}, {x, NewVector(kColumns)});
     std::vector<ValueId> inputs = {x, NewMatrix(rows, RandomDType())};
     if (bias)
       inputs.push_back(NewVector(rows));

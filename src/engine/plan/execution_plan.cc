@@ -66,7 +66,8 @@ WeightStore::Names ExecutionPlan::WeightNames(const Graph& graph) {
     else if (std::holds_alternative<PluginAttrs>(op.attrs))
       AddPluginNames(graph, op, names);
     else if (std::holds_alternative<RmsNormAttrs>(op.attrs) ||
-             std::holds_alternative<RouteAttrs>(op.attrs))
+             std::holds_alternative<RouteAttrs>(op.attrs) ||
+             std::holds_alternative<PermuteAttrs>(op.attrs))
       AddName(graph, op, 1, names.vectors);
     else if (std::holds_alternative<LayerNormAttrs>(op.attrs))
       AddLayerNormNames(graph, op, names);

@@ -11,6 +11,7 @@
 #include "engine/exec/steps/experts_step.h"
 #include "engine/exec/steps/head_steps.h"
 #include "engine/exec/steps/linear_step.h"
+#include "engine/exec/steps/permute_step.h"
 #include "engine/exec/steps/plugin_step.h"
 #include "engine/exec/steps/route_step.h"
 #include "engine/exec/steps/row_steps.h"
@@ -335,6 +336,17 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const PluginAttrs& at
   for (size_t i = 0; i < op.outputs.size(); ++i)
     args.outputs.push_back(Output(op, i));
   return std::unique_ptr<PlanStep>(std::make_unique<PluginStep>(op.name, std::move(args)));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const PermuteAttrs& /*attrs*/) {
+  PermuteStep::Args args;
+  TENON_ASSIGN_OR_RETURN(args.order, ReadColumnOrder(Vector(op, 1), WeightName(op, 1)));
+  args.x = Input(op, 0);
+  args.out = Output(op, 0);
+  args.quantize = QuantizerFor(args.out);
+  // Without weights (a plan of sizes) there is no order; such a plan does not run.
+  args.order.resize(static_cast<size_t>(args.x.columns));
+  return std::unique_ptr<PlanStep>(std::make_unique<PermuteStep>(op.name, std::move(args)));
 }
 
 }  // namespace tenon

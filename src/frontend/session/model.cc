@@ -11,6 +11,7 @@
 #include "hal/kernel_registry.h"
 #include "hal/self_check.h"
 #include "model/arch/architecture.h"
+#include "model/column_order.h"
 #include "model/onnx/export_model.h"
 #include "model/onnx/genai_model.h"
 
@@ -39,6 +40,12 @@ Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
     TENON_ASSIGN_OR_RETURN(model->chat_template_,
                            ChatTemplate::Parse(model->source_.chat_template));
   }
+  return model;
+}
+
+Result<std::unique_ptr<Model>> Model::OpenInOrder(const std::filesystem::path& path) {
+  TENON_ASSIGN_OR_RETURN(auto model, Open(path));
+  TENON_RETURN_IF_ERROR(RestoreColumnOrder(model->source_));
   return model;
 }
 

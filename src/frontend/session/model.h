@@ -57,6 +57,8 @@ struct LoadOptions {
 class Model {
  public:
   static Result<std::unique_ptr<Model>> Open(const std::filesystem::path& path);
+  // With the columns of all matrices in the model's order (model/column_order.h).
+  static Result<std::unique_ptr<Model>> OpenInOrder(const std::filesystem::path& path);
 
   // Decides the plan without reading weights, so that needs can be told. Replaces an earlier one.
   Status Prepare(const LoadOptions& options);

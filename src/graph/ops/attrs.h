@@ -3,7 +3,7 @@
 //
 // An output whose dtype is kActI8 instead of F32 holds the same result, quantized
 // (hal/kernel_set.h); rms_norm without a residual, layer_norm, linear with a gated epilogue, and
-// attention whose heads / kv_heads * head_dim is a multiple of 16 may have one.
+// attention whose heads / kv_heads * head_dim is a multiple of 16 and permute may have one.
 #pragma once
 
 #include <cstdint>
@@ -211,10 +211,16 @@ struct PluginAttrs {
   bool operator==(const PluginAttrs&) const = default;
 };
 
+// x [N, D], order F32 [D] -> [N, D]: column order[j] of x is column j. `order` holds the numbers 0
+// to D - 1, as weights whose columns were sorted need their inputs.
+struct PermuteAttrs {
+  bool operator==(const PermuteAttrs&) const = default;
+};
+
 using OpAttrs =
     std::variant<EmbedAttrs, RmsNormAttrs, LinearAttrs, QuantizeAttrs, AddAttrs, MulAttrs,
                  ScaleAttrs, SiluAttrs, GeluAttrs, SoftcapAttrs, RopeAttrs, AttentionAttrs,
                  SelectRowsAttrs, RouteAttrs, ExpertsAttrs, GateRowsAttrs, LayerNormAttrs,
-                 ReluAttrs, SliceHeadsAttrs, JoinHeadsAttrs, PluginAttrs>;
+                 ReluAttrs, SliceHeadsAttrs, JoinHeadsAttrs, PluginAttrs, PermuteAttrs>;
 
 }  // namespace tenon

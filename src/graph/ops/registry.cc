@@ -13,7 +13,8 @@ constexpr std::array<const OpSchema*, std::variant_size_v<OpAttrs>> kSchemas = {
     &kEmbedSchema,    &kRmsNormSchema,   &kLinearSchema,     &kQuantizeSchema,   &kAddSchema,
     &kMulSchema,      &kScaleSchema,     &kSiluSchema,       &kGeluSchema,       &kSoftcapSchema,
     &kRopeSchema,     &kAttentionSchema, &kSelectRowsSchema, &kRouteSchema,      &kExpertsSchema,
-    &kGateRowsSchema, &kLayerNormSchema, &kReluSchema,       &kSliceHeadsSchema, &kJoinHeadsSchema, &kPluginSchema,
+    &kGateRowsSchema, &kLayerNormSchema, &kReluSchema,       &kSliceHeadsSchema, &kJoinHeadsSchema,
+    &kPluginSchema,   &kPermuteSchema,
 };
 
 }  // namespace

@@ -72,5 +72,6 @@ extern const OpSchema kReluSchema;
 extern const OpSchema kSliceHeadsSchema;
 extern const OpSchema kJoinHeadsSchema;
 extern const OpSchema kPluginSchema;
+extern const OpSchema kPermuteSchema;
 
 }  // namespace tenon

@@ -113,6 +113,8 @@ class DecoderBuilder {
 
  private:
   ValueId Append(std::string_view what, OpAttrs attrs, std::vector<ValueId> inputs);
+  // x with its columns as "<name>.weight" has them (model/column_order.h).
+  ValueId Ordered(ValueId x, std::string_view name, int64_t columns);
   ValueId Weight(const std::string& tensor, std::vector<int64_t> shape);
   // The current layer's "<name>.weight" [experts, rows, columns] as [experts * rows, columns].
   ValueId ExpertStack(std::string_view name, int64_t rows, int64_t columns);
