@@ -22,6 +22,7 @@ namespace tenon {
 namespace {
 
 using ::tenon::testing::FindTinyCase;
+using ::tenon::testing::LoadTiny;
 using ::tenon::testing::RunTokens;
 using ::tenon::testing::TempFolder;
 using ::tenon::testing::TinyCase;

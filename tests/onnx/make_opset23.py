@@ -24,6 +24,7 @@ class Writer:
         self.random = generator
         self.nodes = []
         self.constants = []
+        self.counts = {}
 
     def constant(self, name, values):
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
@@ -33,8 +34,11 @@ class Writer:
         return self.constant(name, self.random.normal(0, columns ** -0.5, (rows, columns)).astype(np.float32))
 
     def node(self, module, op, inputs, outputs=1, **attributes):
-        name = f"/{module}/{op}" if module else f"/{op}_{len(self.nodes)}"
-        names = [f"{name}_output_{i}_{len(self.nodes)}" for i in range(outputs)] if isinstance(outputs, int) else outputs
+        name = f"/{module}/{op}" if module else f"/{op}"
+        self.counts[name] = self.counts.get(name, 0) + 1
+        if self.counts[name] > 1:
+            name = f"{name}_{self.counts[name] - 1}"
+        names = [f"{name}_output_{i}" for i in range(outputs)] if isinstance(outputs, int) else outputs
         self.nodes.append(helper.make_node(op, inputs, names, name=name, **attributes))
         return names[0] if len(names) == 1 else names
 

@@ -88,6 +88,7 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
   runner.kv_tokens = context_tokens_;
   runner.rounding = options.weight_rounding;
   runner.shared_kv = options.shared_kv;
+  runner.spill = options.weight_spill;
   return runner;
 }
 
@@ -109,7 +110,8 @@ Status Model::Prepare(const LoadOptions& options) {
 
 Status Model::Load(const LoadOptions& options) {
   TENON_RETURN_IF_ERROR(Prepare(options));
-  if (!options.weight_cache.empty() && options.precision == Precision::kFast)
+  if (!options.weight_cache.empty() && options.precision == Precision::kFast &&
+      options.weight_spill.directory.empty())
     weight_cache_ = OpenWeightFileCache(options.weight_cache, source_);
   shared_pool_ = options.shared_pool;
   if (shared_pool_ == nullptr) {

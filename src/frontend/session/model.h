@@ -52,6 +52,8 @@ struct LoadOptions {
   // Directory of packed weights that processes leave for later ones (weight_file_cache.h); empty:
   // every load packs. Not used with kReference, whose floats are many times the model's size.
   std::filesystem::path weight_cache;
+  // With a directory: for weights that don't all fit in memory. Then the cache is not used.
+  WeightSpill weight_spill;
 };
 
 class Model {
