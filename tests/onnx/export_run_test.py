@@ -90,7 +90,7 @@ def check_other_attention(folder, onnx):
 
 # Operator, attribute, another value, and a word of the refusal.
 OTHERWISE = [("Attention", "scale", 0.5, "scale"), ("Attention", "softcap", 30.0, "softcap"),
-             ("Attention", "kv_num_heads", 4, "heads"), ("RMSNormalization", "epsilon", 1e-3, "epsilon"),
+             ("Attention", "kv_num_heads", 1, "heads"), ("RMSNormalization", "epsilon", 1e-3, "epsilon"),
              ("RotaryEmbedding", "interleaved", 1, "rotation"), ("RotaryEmbedding", "rotary_embedding_dim", 4, "rotated")]
 
 
