@@ -62,12 +62,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   parts.scales.assign(static_cast<size_t>(scales), 0.25F);
   for (const std::byte group : input.Bytes(groups))
     parts.groups.push_back(std::to_integer<int8_t>(group));
-  const auto matrix = tenon::UnpackMatrix(format, parts);
+  const auto matrix = tenon::UnpackMatrix(format, parts, tenon::ColumnOrder::kSorted);
   if (!matrix.ok()) {
     TENON_CHECK(!matrix.error().message.empty());
     return 0;
   }
   const int64_t row = tenon::DTypeRowBytes(matrix->dtype, parts.inputs);
+  TENON_CHECK(matrix->order.empty() || matrix->order.size() == static_cast<size_t>(parts.inputs));
   TENON_CHECK(matrix->buffer.bytes().size() >= static_cast<size_t>(row * parts.outputs));
   return 0;
 }

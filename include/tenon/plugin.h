@@ -3,8 +3,9 @@
  *   tenon inspect model.onnx --plugin ./libmine.so
  *
  * The library describes operators (schema), says the types and shapes of their outputs (shape), and
- * computes them on the CPU (run). An ONNX node takes an operator by its domain and name. This
- * header is the whole interface: plain C, no other header of Tenon, nothing to link with.
+ * computes them on the CPU (run). An ONNX node takes an operator by its domain and name, and so do
+ * Tenon's own graphs (docs/add-op.md). This header is the whole interface: plain C, no other header
+ * of Tenon, nothing to link with.
  *
  * Threading: Tenon calls shape and run of one operator from one thread at a time for each session;
  * several sessions may call at once. Strings and tables that a plugin hands out must stay valid
@@ -48,7 +49,9 @@ typedef struct TenonTensor {
   int32_t type;
   int32_t rank;
   const int64_t* shape;
-  void* data; /* of inputs: to be read only */
+  /* Of inputs: to be read only. Null for inputs of a graph of Tenon's own while it is built: there
+   * shape functions work from types, shapes and attributes alone. */
+  void* data;
 } TenonTensor;
 
 typedef struct TenonOutput {

@@ -18,6 +18,8 @@
 
 namespace tenon {
 
+class PluginOperators;
+
 // "f32[N,576]".
 std::string TypeText(const ValueType& type);
 std::string TypeText(const Value& value);
@@ -25,7 +27,8 @@ std::string TypeText(const Value& value);
 std::string PrintGraph(const Graph& graph);
 
 // The graph of a text. Types are inferred and must be those written. Fails with "line n" in
-// `where`. The result has passed VerifyGraph.
-Result<Graph> ParseGraph(std::string_view text);
+// `where`. The result has passed VerifyGraph. `plugins` has the operators of its plugin ops; null:
+// there are none.
+Result<Graph> ParseGraph(std::string_view text, const PluginOperators* plugins = nullptr);
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/ops/registry.h"
+#include "graph/plugin/plugin_text.h"
 #include "graph/text.h"
 #include "graph/text_tokens.h"
 #include "graph/verify.h"
@@ -63,7 +64,7 @@ struct WeightKey {
 
 // After "@".
 Result<WeightKey> ParseWeightKey(LineReader& reader) {
-  std::optional<std::string> name = reader.WeightName();
+  std::optional<std::string> name = reader.Name();
   if (!name)
     return Expected("a tensor's name", reader);
   WeightKey key{std::move(*name), std::nullopt};
@@ -81,6 +82,8 @@ Result<WeightKey> ParseWeightKey(LineReader& reader) {
 
 class Parser {
  public:
+  explicit Parser(const PluginOperators* plugins) : plugins_(plugins) {}
+
   Result<Graph> Run(std::string_view text) {
     for (int number = 1; !text.empty(); ++number) {
       const size_t end = text.find('\n');
@@ -109,10 +112,11 @@ class Parser {
   Result<std::vector<Target>> ParseTargets(LineReader& reader);
   Result<std::vector<ValueId>> ParseOperands(LineReader& reader);
   Result<ValueId> ParseOperand(LineReader& reader);
-  Status ParseAttrs(LineReader& reader, OpAttrs& attrs);
+  Status ParseAttrs(LineReader& reader, OpAttrs& attrs) const;
   Status AddInput(const std::vector<Target>& targets, std::string name);
   Status Bind(const std::vector<Target>& targets, const std::vector<ValueId>& outputs);
 
+  const PluginOperators* plugins_;
   Graph graph_;
   std::unordered_map<int64_t, ValueId> numbered_;
   std::map<WeightKey, ValueId> weights_;
@@ -223,7 +227,11 @@ Result<std::vector<ValueId>> Parser::ParseOperands(LineReader& reader) {
   return operands;
 }
 
-Status Parser::ParseAttrs(LineReader& reader, OpAttrs& attrs) {
+Status Parser::ParseAttrs(LineReader& reader, OpAttrs& attrs) const {
+  if (std::holds_alternative<PluginAttrs>(attrs)) {
+    TENON_ASSIGN_OR_RETURN(attrs, ParsePluginAttrs(reader, plugins_));
+    return {};
+  }
   if (!reader.Accept("{"))
     return {};
   bool first = true;
@@ -286,8 +294,8 @@ Status Parser::ParseAssignment(LineReader& reader, std::string comment) {
 
 }  // namespace
 
-Result<Graph> ParseGraph(std::string_view text) {
-  return Parser().Run(text);
+Result<Graph> ParseGraph(std::string_view text, const PluginOperators* plugins) {
+  return Parser(plugins).Run(text);
 }
 
 }  // namespace tenon

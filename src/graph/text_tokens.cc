@@ -61,10 +61,12 @@ std::optional<std::string> UnescapeText(std::string_view text) {
   return plain;
 }
 
+std::string NameToken(std::string_view name) {
+  return IsBareName(name) ? std::string(name) : fmt::format("\"{}\"", EscapeText(name));
+}
+
 std::string WeightToken(std::string_view tensor) {
-  if (IsBareName(tensor))
-    return fmt::format("@{}", tensor);
-  return fmt::format("@\"{}\"", EscapeText(tensor));
+  return fmt::format("@{}", NameToken(tensor));
 }
 
 void LineReader::SkipSpaces() {
@@ -105,7 +107,7 @@ std::optional<int64_t> LineReader::Number() {
   return number;
 }
 
-std::optional<std::string> LineReader::WeightName() {
+std::optional<std::string> LineReader::Name() {
   if (!Accept("\"")) {
     std::string_view word = Word();
     if (!word.empty() && word.back() == ':') {

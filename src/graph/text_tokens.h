@@ -14,7 +14,9 @@ std::string EscapeText(std::string_view text);
 // The inverse; nothing for a malformed escape.
 std::optional<std::string> UnescapeText(std::string_view text);
 
-// "@name", or "@\"any bytes\"" when the name has characters other than letters, digits and ._/:-
+// "name", or "\"any bytes\"" when the name has characters other than letters, digits and ._/:-
+std::string NameToken(std::string_view name);
+// "@" and the name's token.
 std::string WeightToken(std::string_view tensor);
 
 // Reads one line from left to right. Spaces between tokens do not matter.
@@ -28,8 +30,8 @@ class LineReader {
   // The longest run of letters, digits and ._/:+- ; empty when there is none.
   std::string_view Word();
   std::optional<int64_t> Number();
-  // What follows "@": a word, or a quoted and escaped name.
-  std::optional<std::string> WeightName();
+  // A word, or a quoted and escaped name.
+  std::optional<std::string> Name();
   std::string_view rest() const { return rest_; }
 
  private:

@@ -23,6 +23,8 @@
 
 namespace tenon {
 
+class PluginOperators;
+
 // Where bytes are: in a file as they stand, or in memory because they had to be converted.
 enum class TensorStorage : uint8_t { kFile, kBuffer };
 
@@ -80,6 +82,8 @@ struct ModelSource {
   TokenizerSpec tokenizer;
   std::string chat_template;                                  // Jinja source; empty: none
   std::vector<std::pair<std::string, std::string>> metadata;  // printable, for `inspect`
+  // Of the plug-ins that architectures may use; not owned, null: none.
+  const PluginOperators* plugins = nullptr;
 
   // Null when there is no such tensor.
   const TensorInfo* Find(std::string_view name) const {

@@ -2,11 +2,15 @@
 // and zero points, against a directory of the same values in F32, bit for bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "frontend/session/source_weights.h"
+#include "model/arch/architecture.h"
+#include "model/column_order.h"
 #include "quant/half.h"
 #include "tiny_directory.h"
 #include "tiny_run.h"
@@ -24,6 +28,7 @@ struct PackedCase {
   bool symmetric = false;
   bool version2 = false;          // GPTQ: zero points as they are
   bool activation_order = false;  // GPTQ: groups of inputs that are not neighbours
+  bool own_orders = false;        // and others in each matrix
   DType expected = DType::kQ5_0;
 };
 
@@ -48,9 +53,11 @@ Integers MakeIntegers(const TinyTensor& tensor, const PackedCase& packed) {
     const auto index = static_cast<size_t>(i) % tensor.values.size();
     return static_cast<int64_t>((tensor.values[index] + 0.25F) * 2048.0F);
   };
+  // Any multiplier without a common divisor with the inputs makes an order of them.
+  const int64_t step = packed.own_orders && tensor.name.find("attn_k") != std::string::npos ? 5 : 7;
   for (int64_t i = 0; i < made.inputs; ++i) {
     made.group.push_back(static_cast<int32_t>(
-        packed.activation_order ? (i * 7 + 3) % made.inputs / packed.group : i / packed.group));
+        packed.activation_order ? (i * step + 3) % made.inputs / packed.group : i / packed.group));
   }
   for (int64_t i = 0; i < made.inputs * made.outputs; ++i)
     made.q.push_back(number(i * 3) % range);
@@ -184,9 +191,11 @@ class PackedTest : public ::testing::TestWithParam<PackedCase> {
     std::ofstream(path) << config.dump();
   }
 
-  static std::vector<float> Logits(const ModelSource& source, const TinyCase& tiny) {
+  static std::vector<float> Logits(const ModelSource& source, const TinyCase& tiny,
+                                   OptimizeLevel level = OptimizeLevel::kO3,
+                                   ActivationMode activations = ActivationMode::kFloat) {
     const SourceWeights weights(source);
-    auto run = LoadTiny(source, weights, OptimizeLevel::kO3);
+    auto run = LoadTiny(source, weights, level, activations);
     EXPECT_TRUE(run.ok()) << run.error().ToString();
     return RunTokens(*run->runner, tiny.tokens, tiny.tokens.size());
   }
@@ -203,7 +212,69 @@ TEST_P(PackedTest, LoadsWithoutLosingABit) {
     EXPECT_EQ(DTypeName(packed->Find(name)->dtype), DTypeName(GetParam().expected)) << name;
   const std::vector<float> expected = Logits(*floats, tiny_);
   ASSERT_FALSE(expected.empty());
-  EXPECT_EQ(Logits(*packed, tiny_), expected);
+  const std::vector<float> found = Logits(*packed, tiny_);
+  if (!GetParam().activation_order) {
+    EXPECT_EQ(found, expected);
+    return;
+  }
+  // The products are the same, their sum is made in another order.
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_NEAR(found[i], expected[i], 2e-5F) << i;
+}
+
+// Passes keep every bit of a model whose inputs are permuted, and int8 activations stay near.
+TEST_P(PackedTest, PassesKeepEveryBit) {
+  if (!GetParam().activation_order)
+    return;
+  const auto packed = Open(Form::kPacked);
+  ASSERT_TRUE(packed.ok()) << packed.error().ToString();
+  const std::vector<float> expected = Logits(*packed, tiny_);
+  EXPECT_EQ(Logits(*packed, tiny_, OptimizeLevel::kO0), expected);
+  const auto fast = Logits(*packed, tiny_, OptimizeLevel::kO3, ActivationMode::kInt8);
+  ASSERT_EQ(fast.size(), expected.size());
+  double error = 0.0;
+  double size = 0.0;
+  for (size_t i = 0; i < fast.size(); ++i) {
+    error += std::pow(static_cast<double>(fast[i] - expected[i]), 2);
+    size += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  // Activations are rounded to 1/127 of their group's maximum, a few times a layer.
+  EXPECT_LT(std::sqrt(error / size), 0.03);
+  EXPECT_GT(error, 0.0);
+}
+
+int64_t CountPermutes(const ModelSource& source) {
+  auto graph = BuildGraph(source);
+  EXPECT_TRUE(graph.ok()) << graph.error().ToString();
+  EXPECT_TRUE(Optimize(*graph, {}).ok());
+  return std::ranges::count_if(
+      graph->ops(), [](const Op& op) { return std::holds_alternative<PermuteAttrs>(op.attrs); });
+}
+
+// Matrices of one input and one order share its permutation, and still are one product.
+TEST_P(PackedTest, EqualOrdersAreOnePermutation) {
+  if (!GetParam().activation_order)
+    return;
+  const auto packed = Open(Form::kPacked);
+  ASSERT_TRUE(packed.ok()) << packed.error().ToString();
+  // Of query, key and value; of what attention gives; of gate and up; of down.
+  const int64_t a_layer = GetParam().own_orders ? 5 : 4;
+  EXPECT_EQ(CountPermutes(*packed), a_layer * packed->config.layer_count);
+}
+
+// Writers of files get the model's own order back, exactly.
+TEST_P(PackedTest, RestoredColumnsAreTheFloats) {
+  auto packed = Open(Form::kPacked);
+  ASSERT_TRUE(packed.ok()) << packed.error().ToString();
+  ASSERT_TRUE(RestoreColumnOrder(*packed).ok());
+  const auto floats = Open(Form::kFloat);
+  ASSERT_TRUE(floats.ok()) << floats.error().ToString();
+  EXPECT_EQ(packed->tensors.size(), floats->tensors.size());
+  if (GetParam().activation_order) {
+    EXPECT_EQ(CountPermutes(*packed), 0);
+  }
+  EXPECT_EQ(Logits(*packed, tiny_), Logits(*floats, tiny_));
 }
 
 constexpr PackedCase kCases[] = {
@@ -215,7 +286,12 @@ constexpr PackedCase kCases[] = {
     {.name = "gptq_8_bits", .bits = 8, .symmetric = true, .expected = DType::kQ8_0},
     {.name = "gptq_8_bits_any_zero", .bits = 8, .expected = DType::kF32},
     {.name = "gptq_group_of_16", .group = 16, .expected = DType::kF32},
-    {.name = "gptq_desc_act", .activation_order = true, .expected = DType::kF32},
+    {.name = "gptq_desc_act", .activation_order = true},
+    {.name = "gptq_desc_act_symmetric",
+     .symmetric = true,
+     .activation_order = true,
+     .expected = DType::kQ4_0},
+    {.name = "gptq_desc_act_own_orders", .activation_order = true, .own_orders = true},
     {.name = "awq", .method = "awq"},
 };
 INSTANTIATE_TEST_SUITE_P(Formats, PackedTest, ::testing::ValuesIn(kCases),

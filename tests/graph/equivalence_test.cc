@@ -8,6 +8,7 @@
 #include "graph/interpreter.h"
 #include "graph/passes/optimize.h"
 #include "graph/random_graph.h"
+#include "graph/test_operators.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 
@@ -115,7 +116,7 @@ TEST(EquivalenceTest, OptimizedGraphsAreReadBackFromText) {
     Graph graph = RandomGraph(seed);
     ASSERT_TRUE(Optimize(graph, {}).ok());
     const std::string text = PrintGraph(graph);
-    const Result<Graph> read = ParseGraph(text);
+    const Result<Graph> read = ParseGraph(text, &TestOperators());
     ASSERT_TRUE(read.ok()) << read.error().ToString() << "\n" << text;
     EXPECT_EQ(PrintGraph(*read), text);
   }

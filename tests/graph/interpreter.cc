@@ -5,6 +5,9 @@
 #include <functional>
 #include <string>
 
+#include "base/check.h"
+#include "graph/plugin/plugin_graph_node.h"
+
 namespace tenon {
 namespace {
 
@@ -95,6 +98,34 @@ class Interpreter {
     for (size_t i = 0; i < result.data.size(); ++i)
       result.data[i] = function(result.data[i], In(op, 1).data[i]);
     Out(op) = std::move(result);
+  }
+
+  // What the plug-in says, in its float.
+  void Eval(const Op& op, const PluginAttrs& attrs) {
+    std::vector<std::vector<float>> floats;
+    std::vector<std::vector<int64_t>> shapes;
+    const auto floats_of = [&](ValueId id) {
+      Matrix& matrix = values_[id.index()];
+      floats.emplace_back(matrix.data.begin(), matrix.data.end());
+      shapes.push_back(PluginExtents(graph_.value(id).shape, {options_.tokens, options_.outputs}));
+    };
+    for (const ValueId id : op.inputs)
+      floats_of(id);
+    for (const ValueId id : op.outputs) {
+      const std::vector<Dim>& shape = graph_.value(id).shape;
+      values_[id.index()] = Zeros(Size(shape[0]), Size(shape[1]));
+      floats_of(id);
+    }
+    std::vector<TenonTensor> tensors;
+    for (size_t i = 0; i < floats.size(); ++i)
+      tensors.push_back(
+          {TENON_F32, static_cast<int32_t>(shapes[i].size()), shapes[i].data(), floats[i].data()});
+    const size_t inputs = op.inputs.size();
+    const PluginGraphNode node(attrs,
+                               {tensors.begin(), tensors.begin() + static_cast<ptrdiff_t>(inputs)});
+    TENON_CHECK(PluginRun(*attrs.op, node, std::span(tensors).subspan(inputs)).ok());
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      Out(op, i).data.assign(floats[inputs + i].begin(), floats[inputs + i].end());
   }
 
   void Eval(const Op& op, const AddAttrs&) { Zip(op, std::plus<>()); }
@@ -410,6 +441,19 @@ class Interpreter {
     for (int64_t r = 0; r < result.rows; ++r) {
       for (int64_t c = 0; c < result.columns; ++c)
         result.at(r, c) /= 1 + std::exp(-In(op, 1).at(r, 0));
+    }
+    Out(op) = std::move(result);
+  }
+
+  // Made-up weights are no order: each stands for a column by its size.
+  void Eval(const Op& op, const PermuteAttrs&) {
+    Matrix result = In(op, 0);
+    for (int64_t r = 0; r < result.rows; ++r) {
+      for (int64_t c = 0; c < result.columns; ++c) {
+        const double share = In(op, 1).at(0, c) + 0.5;
+        const auto column = static_cast<int64_t>(share * static_cast<double>(result.columns));
+        result.at(r, c) = In(op, 0).at(r, std::clamp<int64_t>(column, 0, result.columns - 1));
+      }
     }
     Out(op) = std::move(result);
   }

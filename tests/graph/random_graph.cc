@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "graph/test_operators.h"
 
 namespace tenon {
 namespace {
@@ -73,6 +74,8 @@ class Generator {
 
   ValueId Linear(ValueId x, int64_t rows) {
     const bool bias = Chance(3);
+    if (Chance(8))
+      x = Make(PermuteAttrs{}, {x, NewVector(kColumns)});
     std::vector<ValueId> inputs = {x, NewMatrix(rows, RandomDType())};
     if (bias)
       inputs.push_back(NewVector(rows));
@@ -93,7 +96,7 @@ class Generator {
   }
 
   void Step() {
-    switch (Pick(9)) {
+    switch (Pick(10)) {
       case 0:
         return pool_.push_back(Norm(Any()));
       case 1:
@@ -109,6 +112,8 @@ class Generator {
         return FeedForward();
       case 6:
         return Experts();
+      case 7:
+        return Plugin();
       default:
         return Attention();
     }
@@ -167,6 +172,19 @@ class Generator {
     if (Chance(2))
       mixed = Make(GateRowsAttrs{}, {Leak(mixed), Linear(x, 1)});
     pool_.push_back(mixed);
+  }
+
+  // Between other ops' patterns; one of two results may be dead.
+  void Plugin() {
+    const TenonOperator* halves = *TestOperators().Find("test", "Halves");
+    const TenonOperator* blend = *TestOperators().Find("test", "Blend");
+    const auto both =
+        graph_.AddOp("halves", PluginAttrs{halves, {}}, {Linear(Any(), 2 * kColumns)});
+    TENON_CHECK(both.ok());
+    const ValueId shift = NewVector(kColumns);
+    pool_.push_back(Make(PluginAttrs{blend, {{"by", Factor()}}}, {(*both)[1], shift}));
+    if (Chance(2))
+      pool_.push_back(Make(AddAttrs{}, {Leak((*both)[0]), pool_.back()}));
   }
 
   ValueId MaybeScale(ValueId x) { return Chance(2) ? Make(ScaleAttrs{Factor()}, {x}) : x; }

@@ -66,6 +66,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "expected quantized or float, as input 2 is"},
         Refused{"experts(%2, %2, @stack, @stack, @w) {experts=32, used=1, activation=none}",
                 "activation is 0, expected silu_mul or gelu_mul"},
+        Refused{"permute(%2, @bias)", "input 1 (bias) is f32[8], expected f32[32]"},
+        Refused{"permute(%2)", "number of inputs is 1, expected 2"},
+        Refused{"permute(%5, @norm)", "input 0 (integers) is i32[N,32]"},
         Refused{"gate_rows(%2, %3)", "input 1 (narrow) is f32[N,16], expected f32[N,1]"}));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -88,6 +88,46 @@ def check_other_attention(folder, onnx):
     return problems
 
 
+# Operator, attribute, another value, and a word of the refusal.
+OTHERWISE = [("Attention", "scale", 0.5, "scale"), ("Attention", "softcap", 30.0, "softcap"),
+             ("Attention", "kv_num_heads", 1, "heads"), ("RMSNormalization", "epsilon", 1e-3, "epsilon"),
+             ("RotaryEmbedding", "interleaved", 1, "rotation"), ("RotaryEmbedding", "rotary_embedding_dim", 4, "rotated")]
+
+
+def check_own_operators(folder, np, onnx):
+    """Operators of set 23 that say other things than config.json are refused."""
+    problems = []
+
+    def expect_refusal(what, model, word):
+        wrong = folder / f"other-{what}"
+        write_texts(wrong, LLAMA)
+        onnx.save(model, wrong / "model.onnx")
+        found = tenon(wrong, PROMPT)
+        if not isinstance(found, str) or word not in found:
+            problems.append(f"operator set 23, {what}: {found}")
+
+    for op, name, value, word in OTHERWISE:
+        model = onnx.load(DATA / "llama-opset23-tiny.onnx")
+        node = [node for node in model.graph.node if node.op_type == op][-1]
+        kept = [attribute for attribute in node.attribute if attribute.name != name]
+        del node.attribute[:]
+        node.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
+        expect_refusal(f"{op}-{name}", model, word)
+    model = onnx.load(DATA / "llama-opset23-tiny.onnx")
+    for tensor in model.graph.initializer:
+        if tensor.name in ("cos_cache", "sin_cache"):
+            angles = np.arange(64, dtype=np.float32)[:, None] * 500.0 ** -(np.arange(0, 8, 2) / 8)[None]
+            values = (np.cos if tensor.name == "cos_cache" else np.sin)(angles).astype(np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    expect_refusal("tables", model, "turns otherwise")
+    model = onnx.load(DATA / "llama-opset23-tiny.onnx")
+    for node in model.graph.node:
+        if node.op_type == "Attention":
+            node.input[3] = ""
+    expect_refusal("mask", model, "no mask")
+    return problems
+
+
 def check_tiny(folder, np, onnx, onnxruntime):
     problems = []
     for name, config in DECODERS.items():
@@ -103,7 +143,7 @@ def check_tiny(folder, np, onnx, onnxruntime):
             found = tenon(folder / form, PROMPT)
             if found != wanted:
                 problems.append(f"{form}: {found}, onnxruntime's {wanted}")
-    problems += check_other_attention(folder, onnx)
+    problems += check_other_attention(folder, onnx) + check_own_operators(folder, np, onnx)
     for key, value, word in (("num_hidden_layers", 3, "layers"), ("vocab_size", 65, "config.json"),
                              ("architectures", ["Gemma2ForCausalLM"], "Gemma2"),
                              ("intermediate_size", 40, "48")):

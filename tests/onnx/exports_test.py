@@ -19,7 +19,7 @@ LESS_MEMORY = 0.20
 FEWER_FLOPS = 0.30
 FEWER_FLOPS_OF = {"smollm2": 0.20}
 # Operator set 23 has attention, RMS norms and rotations as operators: nothing is decomposed.
-WHOLE = {"qwen3-dynamo-tiny"}
+WHOLE = {"qwen3-dynamo-tiny", "llama-opset23-tiny", "qwen3-opset23-tiny"}
 
 
 def skip(why):

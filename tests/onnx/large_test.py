@@ -1,6 +1,6 @@
-"""`tenon convert` within limits: a made-up model larger than --max-memory is written as GGUF and as safetensors
-with less resident memory than that; a limit that is too small is refused; shards of both formats are
-complete, and gguf-py and Tenon read split GGUF files; `run --max-memory` refuses with what is needed.
+"""Within limits: a made-up model larger than --max-memory is written as GGUF and as safetensors with less
+resident memory than that, and `run` gives the tokens that it gives without a limit; limits that are too small
+are refused with what is needed; shards of both formats are complete, and gguf-py and Tenon read split GGUF files.
 And `--to tensorrt`: a stand-in for trtexec records how it is called (that alone is tested: TensorRT itself is
 not there).
 
@@ -17,16 +17,17 @@ import tempfile
 
 TENON = os.environ["TENON_BINARY"]
 LIMIT_MB = 96
+# The largest matrix, 65 MB, is in memory while it is read.
+RUN_LIMIT_MB = 128
 # 4 layers of 1024 in float16, and two tables of 33,000 tokens: 210 MB.
 WIDTH, LAYERS, FFN, VOCAB = 1024, 4, 2816, 33000
 
 
-def run(*arguments, path=None):
+def run(*arguments, path=None, output=subprocess.DEVNULL):
     """Exit code, standard error, and the most resident bytes of the process."""
     environment = dict(os.environ, **({"PATH": path} if path else {}))
     with tempfile.TemporaryFile("w+") as errors:
-        child = subprocess.Popen([TENON, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=errors,
-                                 env=environment)
+        child = subprocess.Popen([TENON, *map(str, arguments)], stdout=output, stderr=errors, env=environment)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         errors.seek(0)
@@ -105,7 +106,26 @@ def check_memory(folder, model):
     code, errors, _ = run("run", model, "-p", "a", "-n", "1", "--max-memory", "64MB")
     if code != 1 or "weights" not in errors:
         problems.append(f"run within 64 MB: exit {code}, {errors}")
-    return problems
+    return problems + check_run(folder, model)
+
+
+def check_run(folder, model):
+    """The model, larger than what it may take, runs in less and says what it says otherwise."""
+    said = {}
+    for limit in (None, RUN_LIMIT_MB):
+        flags = ["--max-memory", f"{limit}MB"] if limit else []
+        with open(folder / "said.json", "w+") as file:
+            code, errors, peak = run("run", model, "-p", "abc", "-n", "4", "--temp", "0", "--raw", "--ignore-eos",
+                                     "--json", "-t", "2", *flags, output=file)
+            file.seek(0)
+            text = file.read()
+        print(f"run: peak {peak >> 20} MB of {limit}")
+        if code != 0 or (limit and peak > limit << 20):
+            return [f"run within {limit} MB: exit {code}, peak {peak >> 20} MB: {errors}"]
+        if limit and "--max-memory" not in errors:
+            return [f"run within {limit} MB does not say that it is slower: {errors}"]
+        said[limit] = json.loads(text)["token_ids"]
+    return [] if said[None] == said[RUN_LIMIT_MB] and len(said[None]) == 4 else [f"other tokens: {said}"]
 
 
 def check_gguf(folder):

@@ -13,8 +13,11 @@ LLAMA = {"architectures": ["LlamaForCausalLM"], "vocab_size": 64, "hidden_size":
 GPT2 = {"architectures": ["GPT2LMHeadModel"], "vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4,
         "n_inner": None, "n_positions": 32, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new",
         "eos_token_id": 0}
-# Both exporters of torch, and both ways in which transformers writes attention.
-DECODERS = {"llama-tiny": LLAMA, "gpt2-tiny": GPT2, "llama-sdpa-tiny": LLAMA, "llama-dynamo-tiny": LLAMA}
+QWEN3 = LLAMA | {"architectures": ["Qwen3ForCausalLM"], "head_dim": 8}
+# Both exporters of torch, and both ways in which transformers writes attention; then operator set 23, where
+# attention (and in make_opset23.py's norms and rotations) are operators.
+DECODERS = {"llama-tiny": LLAMA, "gpt2-tiny": GPT2, "llama-sdpa-tiny": LLAMA, "llama-dynamo-tiny": LLAMA,
+            "qwen3-dynamo-tiny": QWEN3, "llama-opset23-tiny": LLAMA, "qwen3-opset23-tiny": QWEN3}
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}:{% endif %}"
 
 

@@ -103,9 +103,34 @@ Status ModelRunner::PrepareKv() {
   return {};
 }
 
+std::vector<const PackedMatrix*> ModelRunner::MatricesOf(const Op& op) const {
+  std::vector<const PackedMatrix*> matrices;
+  for (const ValueId input : op.inputs) {
+    const auto& weight = optimized_graph_.value(input).weight;
+    const PackedMatrix* matrix = weight ? weights_.FindMatrix(weight->tensor) : nullptr;
+    if (matrix != nullptr)
+      matrices.push_back(matrix);
+  }
+  return matrices;
+}
+
 MemoryNeeds ModelRunner::Needs(int threads) const {
+  return NeedsWith(threads, options_.spill);
+}
+
+MemoryNeeds ModelRunner::NeedsWith(int threads, const WeightSpill& spill) const {
   MemoryNeeds needs;
   needs.weights = weights_.bytes();
+  if (!spill.directory.empty()) {
+    int64_t most = 0;
+    for (const Op& op : optimized_graph_.ops()) {
+      int64_t bytes = 0;
+      for (const PackedMatrix* matrix : MatricesOf(op))
+        bytes += weights_.SpilledBytes(*matrix, spill);
+      most = std::max(most, bytes);
+    }
+    needs.weights = std::min(needs.weights, spill.resident_bytes + weights_.vector_bytes() + most);
+  }
   needs.kv = options_.shared_kv != nullptr ? 0 : static_cast<int64_t>(kv_layout_.total_bytes);
   needs.workspace = plan_.TotalBytes(threads);
   needs.load_transient = WeightStore::kReleaseBytes;
@@ -135,10 +160,16 @@ Status ModelRunner::Load(ThreadPool& pool, int64_t available_bytes, WeightCache*
                     "{} are available; a smaller context (-c) or batch (-b) needs less",
                     needs.total(), needs.weights, needs.kv, needs.workspace, available_bytes));
   }
-  TENON_RETURN_IF_ERROR(weights_.Load(source_, pool, weight_cache));
+  TENON_RETURN_IF_ERROR(options_.spill.directory.empty()
+                            ? weights_.Load(source_, pool, weight_cache)
+                            : weights_.LoadSpilled(source_, pool, options_.spill));
   // Compiled again: vectors and rotary factors have addresses only now.
   TENON_ASSIGN_OR_RETURN(
       plan_, ExecutionPlan::Compile(optimized_graph_, source_, weights_, kernels_, options_.plan));
+  for (const Op& op : optimized_graph_.ops()) {
+    if (!options_.spill.directory.empty())
+      spilled_.push_back(MatricesOf(op));
+  }
   return ReserveMemory();
 }
 
@@ -209,6 +240,15 @@ StepContext ModelRunner::ContextOf(const Batch& batch) {
           step_blocks_};
 }
 
+Status ModelRunner::RunStep(size_t index, const StepContext& context) const {
+  TENON_RETURN_IF_ERROR(plan_.steps()[index]->Run(context));
+  if (!spilled_.empty()) {
+    for (const PackedMatrix* matrix : spilled_[index])
+      weights_.Release(*matrix);
+  }
+  return {};
+}
+
 Status ModelRunner::RunSteps(const Batch& batch, size_t first, size_t last) {
   TENON_CHECK(pool_ != nullptr && last <= plan_.steps().size());
   TENON_RETURN_IF_ERROR(CheckBatch(batch));
@@ -217,7 +257,7 @@ Status ModelRunner::RunSteps(const Batch& batch, size_t first, size_t last) {
   plan_.rotary().Compute(batch.positions, *pool_);
   const StepContext context = ContextOf(batch);
   for (size_t i = first; i < last; ++i)
-    TENON_RETURN_IF_ERROR(plan_.steps()[i]->Run(context));
+    TENON_RETURN_IF_ERROR(RunStep(i, context));
   return {};
 }
 
@@ -233,7 +273,7 @@ Result<std::span<const float>> ModelRunner::Step(const Batch& batch, StepOutputs
   for (size_t i = 0; i < count; ++i) {
     if (tap_ != nullptr)
       tap_->Before(i, batch, arena_.data());
-    TENON_RETURN_IF_ERROR(plan_.steps()[i]->Run(context));
+    TENON_RETURN_IF_ERROR(RunStep(i, context));
   }
   const size_t rows = batch.output_rows.size();
   step_tokens_ = batch.tokens.size();

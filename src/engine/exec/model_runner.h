@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/exec/batch.h"
@@ -32,6 +33,8 @@ struct RunnerOptions {
   // Capacity of the KV pool, over all sequences; rounded up to blocks. Sets plan.max_context.
   int64_t kv_tokens = 4096;
   WeightRounding rounding = WeightRounding::kNone;
+  // Where it has a directory, Load takes no cache and weights need not all be in memory.
+  WeightSpill spill;
   // The pool of another runner with the same KV shape, for a draft that reads that one's cache:
   // kv() is then this pool, and kv_tokens must be that runner's. It outlives this runner. Null: a
   // pool of its own.
@@ -40,7 +43,7 @@ struct RunnerOptions {
 
 // Bytes that Load reserves, and pages of the file that are resident for a moment while packing.
 struct MemoryNeeds {
-  int64_t weights = 0;
+  int64_t weights = 0;  // those that are in memory at a time
   int64_t kv = 0;
   int64_t workspace = 0;
   int64_t load_transient = 0;
@@ -66,6 +69,8 @@ class ModelRunner {
                                                       const RunnerOptions& options);
 
   MemoryNeeds Needs(int threads) const;
+  // The same with this spill in place of the options'.
+  MemoryNeeds NeedsWith(int threads, const WeightSpill& spill) const;
 
   // Fails with kResourceExhausted, giving needed and available bytes, when `available_bytes` (0:
   // unknown) is too little. With `weight_cache` (null: none) packed weights are taken from there,
@@ -121,6 +126,9 @@ class ModelRunner {
   Status ReserveMemory();
   Status CheckBatch(const Batch& batch) const;
   StepContext ContextOf(const Batch& batch);
+  Status RunStep(size_t index, const StepContext& context) const;
+  // The matrices that an op reads.
+  std::vector<const PackedMatrix*> MatricesOf(const Op& op) const;
 
   const WeightSource& source_;
   KernelSet kernels_;
@@ -139,6 +147,8 @@ class ModelRunner {
   Buffer workspace_;
   Buffer worker_scratch_;
   std::span<const float> hidden_;
+  // By step of the plan, those that may leave memory after it; empty without a spill.
+  std::vector<std::vector<const PackedMatrix*>> spilled_;
   size_t step_tokens_ = 0;   // N of the last step
   size_t step_outputs_ = 0;  // R of the last step
   int64_t token_count_ = 0;

@@ -38,6 +38,11 @@ void AddLayerNormNames(const Graph& graph, const Op& op, WeightStore::Names& nam
   AddName(graph, op, 2, names.vectors);
 }
 
+void AddPluginNames(const Graph& graph, const Op& op, WeightStore::Names& names) {
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    AddName(graph, op, i, names.vectors);
+}
+
 // The weight of the linear whose result is an output of the graph; empty without one.
 std::string HeadName(const Graph& graph) {
   for (const Op& op : graph.ops()) {
@@ -58,8 +63,11 @@ WeightStore::Names ExecutionPlan::WeightNames(const Graph& graph) {
       AddLinearNames(graph, op, *linear, names);
     else if (const auto* experts = std::get_if<ExpertsAttrs>(&op.attrs))
       AddExpertNames(graph, op, *experts, names);
+    else if (std::holds_alternative<PluginAttrs>(op.attrs))
+      AddPluginNames(graph, op, names);
     else if (std::holds_alternative<RmsNormAttrs>(op.attrs) ||
-             std::holds_alternative<RouteAttrs>(op.attrs))
+             std::holds_alternative<RouteAttrs>(op.attrs) ||
+             std::holds_alternative<PermuteAttrs>(op.attrs))
       AddName(graph, op, 1, names.vectors);
     else if (std::holds_alternative<LayerNormAttrs>(op.attrs))
       AddLayerNormNames(graph, op, names);

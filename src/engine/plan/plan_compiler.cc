@@ -11,14 +11,25 @@
 #include "engine/exec/steps/experts_step.h"
 #include "engine/exec/steps/head_steps.h"
 #include "engine/exec/steps/linear_step.h"
+#include "engine/exec/steps/permute_step.h"
+#include "engine/exec/steps/plugin_step.h"
 #include "engine/exec/steps/route_step.h"
 #include "engine/exec/steps/row_steps.h"
 
 namespace tenon {
 namespace {
 
-// The graph input that embeds positions instead of tokens.
+// Graph inputs beside the tokens.
 constexpr std::string_view kPositionsName = "positions";
+constexpr std::string_view kOutputRowsName = "output_rows";
+
+PluginStep::Ids IdsOf(const Value& value) {
+  if (value.kind != ValueKind::kInput)
+    return PluginStep::Ids::kNone;
+  if (value.name == kPositionsName)
+    return PluginStep::Ids::kPositions;
+  return value.name == kOutputRowsName ? PluginStep::Ids::kOutputRows : PluginStep::Ids::kTokens;
+}
 
 }  // namespace
 
@@ -306,6 +317,36 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const JoinHeadsAttrs&
   const Operand second = op.inputs.size() > 1 ? Input(op, 1) : Operand();
   const JoinHeadsStep::Args args{attrs, Input(op, 0), second, Output(op, 0)};
   return std::unique_ptr<PlanStep>(std::make_unique<JoinHeadsStep>(op.name, args));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const PluginAttrs& attrs) {
+  PluginStep::Args args;
+  args.attrs = attrs;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const Value& value = in_.graph.value(op.inputs[i]);
+    PluginStep::Input input;
+    input.shape = value.shape;
+    input.ids = IdsOf(value);
+    if (value.kind == ValueKind::kWeight)
+      input.weight = Vector(op, i).data();
+    else if (value.kind == ValueKind::kTemporary)
+      input.operand = Input(op, i);
+    args.inputs.push_back(std::move(input));
+  }
+  for (size_t i = 0; i < op.outputs.size(); ++i)
+    args.outputs.push_back(Output(op, i));
+  return std::unique_ptr<PlanStep>(std::make_unique<PluginStep>(op.name, std::move(args)));
+}
+
+PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const PermuteAttrs& /*attrs*/) {
+  PermuteStep::Args args;
+  TENON_ASSIGN_OR_RETURN(args.order, ReadColumnOrder(Vector(op, 1), WeightName(op, 1)));
+  args.x = Input(op, 0);
+  args.out = Output(op, 0);
+  args.quantize = QuantizerFor(args.out);
+  // Without weights (a plan of sizes) there is no order; such a plan does not run.
+  args.order.resize(static_cast<size_t>(args.x.columns));
+  return std::unique_ptr<PlanStep>(std::make_unique<PermuteStep>(op.name, std::move(args)));
 }
 
 }  // namespace tenon

@@ -47,6 +47,8 @@ class PlanCompiler {
   StepResult Lower(const Op& op, const ReluAttrs& attrs);
   StepResult Lower(const Op& op, const SliceHeadsAttrs& attrs);
   StepResult Lower(const Op& op, const JoinHeadsAttrs& attrs);
+  StepResult Lower(const Op& op, const PluginAttrs& attrs);
+  StepResult Lower(const Op& op, const PermuteAttrs& attrs);
 
   StepResult LowerBinary(const Op& op, BinaryFn function) const;
   StepResult LowerUnary(const Op& op, UnaryFn function) const;

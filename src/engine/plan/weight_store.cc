@@ -84,10 +84,19 @@ Status WeightStore::AddStack(const WeightSource& source, const Stack& stack,
   return {};
 }
 
+int64_t WeightStore::vector_bytes() const {
+  int64_t bytes = 0;
+  for (const Vector& vector : vectors_)
+    bytes += AlignUp(vector.size * static_cast<int64_t>(sizeof(float)));
+  return bytes;
+}
+
 Status WeightStore::AddVector(const WeightSource& source, const std::string& name) {
   if (vector_index_.contains(name))
     return {};
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
+  if (view.bytes.empty())
+    return Unsupported("a weight in pieces that is read as a whole", name);
   Vector vector{name, view.rows * view.columns, bytes_};
   bytes_ += AlignUp(vector.size * static_cast<int64_t>(sizeof(float)));
   vector_index_.emplace(name, vectors_.size());
@@ -110,8 +119,11 @@ std::string WeightStore::LayoutText() const {
 
 Status WeightStore::Load(const WeightSource& source, ThreadPool& pool, WeightCache* cache) {
   TENON_CHECK(base_ == nullptr);
-  if (cache == nullptr)
+  if (cache == nullptr) {
+    TENON_ASSIGN_OR_RETURN(buffer_, Buffer::Allocate(static_cast<size_t>(bytes_)));
+    target_ = buffer_.data();
     return Pack(source, pool);
+  }
   const std::string layout = LayoutText();
   const auto size = static_cast<uint64_t>(bytes_);
   image_ = cache->Find(layout, size, pool);
@@ -121,7 +133,7 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool, WeightCac
     SetBase(image_->file.bytes().data() + image_->offset);
     return {};
   }
-  TENON_RETURN_IF_ERROR(Pack(source, pool));
+  TENON_RETURN_IF_ERROR(Load(source, pool));
   cache->Save(layout, buffer_.bytes());
   return {};
 }
@@ -145,8 +157,34 @@ Status WeightStore::CopyImage(ThreadPool& pool) {
   return {};
 }
 
+Status WeightStore::LoadSpilled(const WeightSource& source, ThreadPool& pool,
+                                const WeightSpill& spill) {
+  TENON_CHECK(base_ == nullptr);
+  TENON_ASSIGN_OR_RETURN(spill_, SpillBuffer::Create(spill.directory, static_cast<size_t>(bytes_)));
+  resident_bytes_ = spill.resident_bytes;
+  target_ = spill_->data();
+  return Pack(source, pool);
+}
+
+int64_t WeightStore::OffsetOf(const PackedMatrix& matrix) const {
+  const auto found = std::ranges::find_if(
+      matrices_, [&](const Matrix& known) { return &known.packed == &matrix; });
+  TENON_CHECK(found != matrices_.end());
+  return found->offset;
+}
+
+int64_t WeightStore::SpilledBytes(const PackedMatrix& matrix, const WeightSpill& spill) const {
+  return OffsetOf(matrix) + BytesOf(matrix) <= spill.resident_bytes ? 0 : BytesOf(matrix);
+}
+
+void WeightStore::Release(const PackedMatrix& matrix) const {
+  const int64_t begin = matrix.data - base_;
+  const int64_t bytes = BytesOf(matrix);
+  if (spill_.has_value() && begin + bytes > resident_bytes_)
+    spill_->Release(static_cast<uint64_t>(begin), static_cast<uint64_t>(bytes));
+}
+
 Status WeightStore::Pack(const WeightSource& source, ThreadPool& pool) {
-  TENON_ASSIGN_OR_RETURN(buffer_, Buffer::Allocate(static_cast<size_t>(bytes_)));
   for (const Matrix& matrix : matrices_) {
     TENON_RETURN_IF_ERROR(PackMatrix(source, matrix, pool));
     // The system maps pages around each one that is read, so neighbours came back after their
@@ -156,7 +194,7 @@ Status WeightStore::Pack(const WeightSource& source, ThreadPool& pool) {
   for (const Vector& vector : vectors_)
     TENON_RETURN_IF_ERROR(LoadVector(source, vector));
   source.ReleaseAll();
-  SetBase(buffer_.data());
+  SetBase(target_);
   return {};
 }
 
@@ -181,7 +219,8 @@ Status WeightStore::PackOne(const WeightSource& source, const Matrix& matrix, in
   const auto whole = static_cast<uint64_t>(packed.rows * row_bytes);
   const uint64_t offset = static_cast<uint64_t>(index) * whole;
   TENON_ASSIGN_OR_RETURN(const auto bytes, source.BytesAt(matrix.name, offset, whole));
-  std::byte* out = buffer_.data() + matrix.offset + index * packed.panels() * packed.panel_bytes;
+  const int64_t begin_out = matrix.offset + index * packed.panels() * packed.panel_bytes;
+  std::byte* out = target_ + begin_out;
   auto pack_panel = [&](int64_t panel) {
     PanelSource rows{view.dtype, bytes.data() + panel * kPanelRows * row_bytes,
                      std::min(kPanelRows, packed.rows - panel * kPanelRows), view.columns};
@@ -205,6 +244,9 @@ Status WeightStore::PackOne(const WeightSource& source, const Matrix& matrix, in
     const int64_t begin_byte = first * kPanelRows * row_bytes;
     source.Release(matrix.name, offset + static_cast<uint64_t>(begin_byte),
                    static_cast<uint64_t>(row_end * row_bytes - begin_byte));
+    if (spill_.has_value())
+      spill_->Release(static_cast<uint64_t>(begin_out + first * packed.panel_bytes),
+                      static_cast<uint64_t>(count * packed.panel_bytes));
   }
   return {};
 }
@@ -213,7 +255,7 @@ Status WeightStore::LoadVector(const WeightSource& source, const Vector& vector)
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(vector.name));
   DequantizeRow(
       view.dtype, view.bytes,
-      {buffer_.As<float>(static_cast<size_t>(vector.offset)), static_cast<size_t>(vector.size)});
+      {reinterpret_cast<float*>(target_ + vector.offset), static_cast<size_t>(vector.size)});
   return {};
 }
 

@@ -1,13 +1,15 @@
 // WeightStore: the weights of a plan, packed for the kernels that were chosen, resident once.
 //
 // Owns one run of bytes with all packed matrices and vectors: a buffer, or a mapped file that an
-// earlier process has left (WeightCache). Packing is parallel and hands the model's mapped pages
-// back piece by piece, so that file and packed form are never both resident. A weight that lives
-// elsewhere (another device, not loaded yet) will be another kind of PackedMatrix::data.
+// earlier process has left (WeightCache), or a file of this process alone that is read step by step
+// (WeightSpill). Packing is parallel and hands the model's mapped pages back piece by piece, so
+// that file and packed form are never both resident. A weight that lives elsewhere (another device,
+// not loaded yet) will be another kind of PackedMatrix::data.
 // Threading: const after Load.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +24,7 @@
 #include "hal/kernel_set.h"
 #include "hal/thread_pool.h"
 #include "tensor/buffer.h"
+#include "tensor/spill_buffer.h"
 
 namespace tenon {
 
@@ -52,6 +55,14 @@ enum class WeightRounding : uint8_t {
   kInt4,
 };
 
+// For packed weights that don't fit in memory: they lie in a nameless file of `directory`. The
+// first `resident_bytes` of matrices stay in memory; the others leave it after each step of the
+// plan. Every step visits all weights in one order, so what stays had better be always the same.
+struct WeightSpill {
+  std::filesystem::path directory;  // empty: all weights are in memory
+  int64_t resident_bytes = 0;
+};
+
 class WeightStore {
  public:
   // Mapped bytes of a weight that are packed before their pages are handed back.
@@ -80,9 +91,18 @@ class WeightStore {
   // Takes the image that `cache` has, or allocates and packs, and gives the cache the result. Null:
   // no cache. REQUIRES: called once; a cache that was given does not outlive the store.
   Status Load(const WeightSource& source, ThreadPool& pool, WeightCache* cache = nullptr);
+  // The same, with matrices that leave memory by Release.
+  Status LoadSpilled(const WeightSource& source, ThreadPool& pool, const WeightSpill& spill);
+  // The matrix has been read and will be in the next step. Nothing without a spill, or when it is
+  // one of those that stay.
+  void Release(const PackedMatrix& matrix) const;
+  // Bytes of the matrix that Release would take out of memory with this spill.
+  int64_t SpilledBytes(const PackedMatrix& matrix, const WeightSpill& spill) const;
 
   // Bytes that Load allocates or maps.
   int64_t bytes() const { return bytes_; }
+  // Of vectors among them.
+  int64_t vector_bytes() const;
 
   // What the packed bytes depend on beside the weights themselves: a line for each matrix and
   // vector with its form and place.
@@ -109,6 +129,10 @@ class WeightStore {
 
   Status AddStack(const WeightSource& source, const Stack& stack, const KernelSet& kernels);
   Status AddVector(const WeightSource& source, const std::string& name);
+  static int64_t BytesOf(const PackedMatrix& matrix) {
+    return matrix.count * matrix.panels() * matrix.panel_bytes;
+  }
+  int64_t OffsetOf(const PackedMatrix& matrix) const;
   Status Pack(const WeightSource& source, ThreadPool& pool);
   // The image's bytes into the buffer; the file is let go.
   Status CopyImage(ThreadPool& pool);
@@ -124,8 +148,11 @@ class WeightStore {
   WeightRounding rounding_ = WeightRounding::kNone;
   std::string head_;
   Buffer buffer_;                     // either this
-  std::optional<WeightImage> image_;  // or this holds the bytes
-  const std::byte* base_ = nullptr;   // of either; null until Load
+  std::optional<WeightImage> image_;  // or this
+  std::optional<SpillBuffer> spill_;  // or this holds the bytes
+  int64_t resident_bytes_ = 0;        // of spill_
+  std::byte* target_ = nullptr;       // while packing
+  const std::byte* base_ = nullptr;   // of one of the three; null until Load
   int64_t bytes_ = 0;
   std::vector<Matrix> matrices_;
   std::vector<Vector> vectors_;

@@ -4,9 +4,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
+
+#include "graph/plugin/plugin_call.h"
 
 namespace tenon {
 namespace {
@@ -15,123 +20,60 @@ namespace {
 constexpr uint32_t kMostOperators = 10000;
 constexpr size_t kLongestName = 256;
 
-// The plugin's view of a call. `message` is what it said when it failed.
-struct Call {
-  NodeCall* call = nullptr;
-  std::string message;
-};
-
-Call& Of(TenonCall* call) {
-  return *reinterpret_cast<Call*>(call);
-}
-const NodeCall& NodeOf(const TenonCall* call) {
-  return *reinterpret_cast<const Call*>(call)->call;
-}
-
-template <class T>
-const T* AttributeOf(const TenonCall* call, const char* name) {
-  const ProgramAttribute* found = name == nullptr ? nullptr : NodeOf(call).node().Find(name);
-  return found == nullptr ? nullptr : std::get_if<T>(found);
-}
-
-template <class T>
-int GiveOne(const TenonCall* call, const char* name, T* out) {
-  const T* found = AttributeOf<T>(call, name);
-  if (found == nullptr)
-    return -1;
-  *out = *found;
-  return 0;
-}
-
-template <class T>
-int GiveList(const TenonCall* call, const char* name, const T** out, size_t* count) {
-  const auto* found = AttributeOf<std::vector<T>>(call, name);
-  if (found == nullptr)
-    return -1;
-  *out = found->data();
-  *count = found->size();
-  return 0;
-}
-
-uint32_t InputCount(const TenonCall* call) {
-  return static_cast<uint32_t>(NodeOf(call).input_count());
-}
-
 TenonTensor ToTensor(const TensorView& view) {
   return {static_cast<int32_t>(view.type), static_cast<int32_t>(view.rank()), view.shape.data(),
           view.data};
 }
 
-int Input(const TenonCall* call, uint32_t index, TenonTensor* out) {
-  if (!NodeOf(call).Has(index))
-    return -1;
-  *out = ToTensor(NodeOf(call).input(index));
-  return 0;
-}
+// A program's node as its operator sees it.
+class ProgramPluginNode final : public PluginNode {
+ public:
+  explicit ProgramPluginNode(const NodeCall& call) : call_(call) {}
 
-int Text(const TenonCall* call, const char* name, const char** out, size_t* length) {
-  const auto* found = AttributeOf<std::string>(call, name);
-  if (found == nullptr)
-    return -1;
-  *out = found->c_str();
-  *length = found->size();
-  return 0;
-}
+  uint32_t input_count() const override { return static_cast<uint32_t>(call_.input_count()); }
+  std::optional<TenonTensor> Input(uint32_t index) const override {
+    return call_.Has(index) ? std::optional(ToTensor(call_.input(index))) : std::nullopt;
+  }
+  PluginAttribute Find(std::string_view attribute) const override {
+    const ProgramAttribute* found = call_.node().Find(attribute);
+    return found == nullptr ? PluginAttribute() : std::visit(PluginKinds(), *found);
+  }
 
-int Fail(TenonCall* call, const char* message) {
-  Of(call).message = message == nullptr ? "" : message;
-  return -1;
-}
+ private:
+  struct PluginKinds {
+    template <class T>
+    PluginAttribute operator()(const T& value) const {
+      if constexpr (std::is_constructible_v<PluginAttribute, const T*>)
+        return &value;
+      else
+        return {};
+    }
+  };
 
-constexpr TenonHost kHost = {
-    TENON_PLUGIN_ABI,
-    InputCount,
-    Input,
-    [](const TenonCall* c, const char* name, int64_t* out) { return GiveOne(c, name, out); },
-    [](const TenonCall* c, const char* name, float* out) { return GiveOne(c, name, out); },
-    Text,
-    [](const TenonCall* c, const char* name, const int64_t** out, size_t* count) {
-      return GiveList(c, name, out, count);
-    },
-    [](const TenonCall* c, const char* name, const float** out, size_t* count) {
-      return GiveList(c, name, out, count);
-    },
-    Fail,
+  const NodeCall& call_;
 };
 
-// The shape that a plugin said, as ours; an error for nonsense.
-Result<TensorView> ToView(const NodeCall& call, const TenonOutput& output) {
-  TensorView view;
-  const bool known = output.type > 0 && output.type < kElementTypeCount &&
-                     ElementBytes(static_cast<ElementType>(output.type)) > 0;
-  if (!known || output.rank < 0 || output.rank > TENON_PLUGIN_MAX_RANK)
-    return call.Wrong(fmt::format("the plugin says type {} and rank {}", output.type, output.rank));
-  view.type = static_cast<ElementType>(output.type);
-  view.shape.assign(output.shape, output.shape + output.rank);
-  return view;
-}
-
 // The kernel of every plugin operator.
-Status RunOperator(NodeCall& call) {
-  const auto& op = *static_cast<const TenonOperator*>(call.context());
-  if (call.input_count() < op.min_inputs || call.input_count() > op.max_inputs)
-    return call.Wrong(fmt::format("{} inputs, {} to {} expected", call.input_count(), op.min_inputs,
-                                  op.max_inputs));
-  Call state{&call, {}};
-  auto* handle = reinterpret_cast<TenonCall*>(&state);
-  std::array<TenonOutput, TENON_PLUGIN_MAX_OUTPUTS> outputs = {};
-  if (op.shape(&kHost, handle, outputs.data()) != 0)
-    return call.Wrong(fmt::format("the plugin refuses the inputs: {}", state.message));
+Status RunNode(NodeCall& call, const TenonOperator& op) {
+  const ProgramPluginNode node(call);
+  TENON_RETURN_IF_ERROR(CheckPluginInputs(op, node));
+  TENON_ASSIGN_OR_RETURN(const auto outputs, PluginShape(op, node));
   std::array<TensorView, TENON_PLUGIN_MAX_OUTPUTS> views;
   std::array<TenonTensor, TENON_PLUGIN_MAX_OUTPUTS> tensors = {};
-  for (uint32_t i = 0; i < op.output_count; ++i) {
-    TENON_ASSIGN_OR_RETURN(const TensorView wanted, ToView(call, outputs[i]));
-    TENON_ASSIGN_OR_RETURN(views[i], call.Output(i, wanted.type, wanted.shape));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Extents shape(outputs[i].shape, outputs[i].shape + outputs[i].rank);
+    TENON_ASSIGN_OR_RETURN(views[i],
+                           call.Output(i, static_cast<ElementType>(outputs[i].type), shape));
     tensors[i] = ToTensor(views[i]);
   }
-  if (op.run(&kHost, handle, tensors.data()) != 0)
-    return call.Wrong(fmt::format("the plugin failed: {}", state.message));
-  return {};
+  return PluginRun(op, node, std::span(tensors).first(outputs.size()));
+}
+
+Status RunOperator(NodeCall& call) {
+  Status status = RunNode(call, *static_cast<const TenonOperator*>(call.context()));
+  if (!status.ok() && status.error().where.empty())
+    return call.Wrong(std::move(status).error().message);
+  return status;
 }
 
 bool IsName(const char* text) {
@@ -205,6 +147,16 @@ Result<PluginLibrary> PluginLibrary::Open(const std::filesystem::path& path) {
     return std::move(checked).error();
   }
   return library;
+}
+
+Status PluginLibrary::AddTo(PluginOperators& operators) const {
+  for (uint32_t i = 0; i < plugin_->operator_count; ++i) {
+    if (auto added = operators.Add(plugin_->operators[i]); !added.ok()) {
+      added.error().where = path_;
+      return added;
+    }
+  }
+  return {};
 }
 
 Status PluginLibrary::AddTo(OpTable& table) const {

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "engine/program/op_table.h"
+#include "graph/plugin/plugin_operators.h"
 #include "tenon/plugin.h"
 
 namespace tenon {
@@ -23,6 +24,8 @@ class PluginLibrary {
   const TenonPlugin& description() const { return *plugin_; }
   // Adds its operators; fails when one is there already. The library must outlive the table.
   Status AddTo(OpTable& table) const;
+  // The same for graphs of the engine's own.
+  Status AddTo(PluginOperators& operators) const;
 
  private:
   PluginLibrary() = default;

@@ -14,6 +14,7 @@
 #include "frontend/convert/onnx_export.h"
 #include "frontend/session/model.h"
 #include "frontend/store/store.h"
+#include "model/column_order.h"
 #include "model/model_source.h"
 
 namespace tenon {
@@ -133,7 +134,8 @@ Status ConvertToHf(const ModelSource& source, const ConvertFlags& flags) {
 
 Status Convert(const ConvertFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const fs::path path, ResolveModel(flags.input));
-  TENON_ASSIGN_OR_RETURN(const ModelSource source, OpenModel(path));
+  TENON_ASSIGN_OR_RETURN(ModelSource source, OpenModel(path));
+  TENON_RETURN_IF_ERROR(RestoreColumnOrder(source));
   TENON_RETURN_IF_ERROR(CheckMemory(flags, source));
   const fs::path output(flags.output);
   const OnnxWeights weights = flags.int8 ? OnnxWeights::kI8 : OnnxWeights::kF32;

@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/file_io.h"
+#include "base/log.h"
 #include "base/mapped_file.h"
 #include "frontend/cli/command.h"
 #include "frontend/cli/model_flags.h"
@@ -14,6 +17,7 @@
 #include "frontend/cli/size_flag.h"
 #include "frontend/session/chat_prompt.h"
 #include "frontend/session/generation.h"
+#include "frontend/session/weight_file_cache.h"
 #include "hal/topology.h"
 
 namespace tenon {
@@ -72,23 +76,56 @@ LoadOptions FitContext(LoadOptions options, const Model& model, const RunFlags& 
   return options;
 }
 
-// Refuses what --max-memory does not allow, before weights are read.
-Status CheckMemory(Model& model, const LoadOptions& options, const RunFlags& flags) {
+// What a process takes beside all that is counted: stacks, the allocator's, code that is read in.
+constexpr int64_t kUncountedBytes = int64_t{12} << 20;
+
+// On the disk: temporary directories often are memory.
+Result<std::filesystem::path> SpillDirectory(const LoadOptions& options) {
+  std::filesystem::path directory = options.weight_cache;
+  if (directory.empty())
+    directory = DefaultWeightCacheDirectory();
+  if (directory.empty())
+    return InvalidArgument("no directory for weights that don't fit: HOME and TENON_HOME are unset",
+                           "--max-memory");
+  TENON_RETURN_IF_ERROR(CreateDirectories(directory));
+  return directory;
+}
+
+// Before weights are read: what --max-memory does not allow is refused, or weights are left in a
+// file from which each step reads them.
+Status FitMemory(Model& model, const RunFlags& flags, const ModuleConfig& config,
+                 LoadOptions& options) {
   if (flags.max_memory.empty())
     return {};
   TENON_ASSIGN_OR_RETURN(const int64_t limit, ParseSize(flags.max_memory, "--max-memory"));
   TENON_RETURN_IF_ERROR(model.Prepare(options));
   const int threads = options.threads > 0 ? options.threads : DefaultThreadCount(ReadTopology());
   const MemoryNeeds needs = model.runner().Needs(threads);
-  const int64_t all = ResidentBytes() + needs.total();
-  if (all <= limit)
+  const int64_t taken = ResidentBytes();
+  if (taken + needs.total() <= limit)
     return {};
+  WeightSpill spill;
+  TENON_ASSIGN_OR_RETURN(spill.directory, SpillDirectory(options));
+  const MemoryNeeds least = model.runner().NeedsWith(threads, spill);
+  const int64_t room = limit - taken - least.total() - kUncountedBytes;
+  // Modules may load models of their own.
+  if (room >= 0 && config.modules.empty()) {
+    spill.resident_bytes = room;
+    options.weight_spill = std::move(spill);
+    Log(LogLevel::kWarning,
+        "{} MB of weights do not fit in --max-memory: {} MB stay in memory, the others are read "
+        "from a file in each step, which is slower",
+        needs.weights >> 20, room >> 20);
+    return {};
+  }
   return MakeError(
       ErrorCode::kResourceExhausted,
       fmt::format("{} bytes are needed ({} weights, {} KV cache, {} workspace, {} are taken "
-                  "already), {} are allowed; a smaller context (-c), batch (-b), cache type (-ctk) "
-                  "or a quantized model (tenon quantize) needs less",
-                  all, needs.weights, needs.kv, needs.workspace, ResidentBytes(), limit),
+                  "already), or {} with weights that are read from a file in each step; {} are "
+                  "allowed; a smaller context (-c), batch (-b), cache type (-ctk) or a quantized "
+                  "model (tenon quantize) needs less",
+                  taken + needs.total(), needs.weights, needs.kv, needs.workspace, taken,
+                  limit - room, limit),
       "--max-memory");
 }
 
@@ -143,7 +180,7 @@ Status Run(const RunFlags& flags) {
   if (config.modules.empty())
     FitSteps(options, prompt_tokens);
   options = FitContext(options, *model, flags, prompt_tokens);
-  TENON_RETURN_IF_ERROR(CheckMemory(*model, options, flags));
+  TENON_RETURN_IF_ERROR(FitMemory(*model, flags, config, options));
   TENON_RETURN_IF_ERROR(model->Load(options));
   TENON_ASSIGN_OR_RETURN(const auto modules, MakeModules(*model, config));
   if (modules != nullptr)
@@ -177,8 +214,10 @@ CommandBody DefineRun(CLI::App& app) {
   flags->modules.Add(app);
   app.add_option("-p,--prompt", flags->prompt, "The prompt (default: standard input)");
   app.add_option("-f,--file", flags->prompt_file, "Read the prompt from a file");
-  app.add_option("--max-memory", flags->max_memory,
-                 "Refuse to load when the process would take more, such as 2GB");
+  app.add_option(
+      "--max-memory", flags->max_memory,
+      "Most memory of the process, such as 2GB: weights beyond it are read from a file in "
+      "each step; refused when that is not enough");
   app.add_option("--system", flags->system, "System message (-sys)");
   app.add_flag("--raw", flags->raw, "Continue the text as it stands, without the chat template");
   app.add_flag("--json", flags->json, "One JSON object instead of streamed text");

@@ -88,7 +88,7 @@ Status Job::Open() {
     return InvalidArgument("the output is the input", request_.output.string());
   if (request_.output.has_parent_path() && !fs::is_directory(request_.output.parent_path(), error))
     return NotFound("the folder of the output does not exist", request_.output.string());
-  TENON_ASSIGN_OR_RETURN(model_, Model::Open(request_.input));
+  TENON_ASSIGN_OR_RETURN(model_, Model::OpenInOrder(request_.input));
   const ModelSource& source = model_->source();
   TENON_RETURN_IF_ERROR(CheckOutput(source, request_.options, request_.output));
   TENON_ASSIGN_OR_RETURN(types_, TypePlan::Create(request_.options, source));

@@ -11,6 +11,7 @@
 #include "hal/kernel_registry.h"
 #include "hal/self_check.h"
 #include "model/arch/architecture.h"
+#include "model/column_order.h"
 #include "model/onnx/export_model.h"
 #include "model/onnx/genai_model.h"
 
@@ -39,6 +40,12 @@ Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
     TENON_ASSIGN_OR_RETURN(model->chat_template_,
                            ChatTemplate::Parse(model->source_.chat_template));
   }
+  return model;
+}
+
+Result<std::unique_ptr<Model>> Model::OpenInOrder(const std::filesystem::path& path) {
+  TENON_ASSIGN_OR_RETURN(auto model, Open(path));
+  TENON_RETURN_IF_ERROR(RestoreColumnOrder(model->source_));
   return model;
 }
 
@@ -81,6 +88,7 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
   runner.kv_tokens = context_tokens_;
   runner.rounding = options.weight_rounding;
   runner.shared_kv = options.shared_kv;
+  runner.spill = options.weight_spill;
   return runner;
 }
 
@@ -102,7 +110,8 @@ Status Model::Prepare(const LoadOptions& options) {
 
 Status Model::Load(const LoadOptions& options) {
   TENON_RETURN_IF_ERROR(Prepare(options));
-  if (!options.weight_cache.empty() && options.precision == Precision::kFast)
+  if (!options.weight_cache.empty() && options.precision == Precision::kFast &&
+      options.weight_spill.directory.empty())
     weight_cache_ =
         OpenWeightFileCache(options.weight_cache, source_, {.pages = options.weight_pages});
   shared_pool_ = options.shared_pool;

@@ -54,11 +54,15 @@ struct LoadOptions {
   std::filesystem::path weight_cache;
   // kMapped suits processes that answer once.
   WeightPages weight_pages = WeightPages::kMapped;
+  // With a directory: for weights that don't all fit in memory. Then the cache is not used.
+  WeightSpill weight_spill;
 };
 
 class Model {
  public:
   static Result<std::unique_ptr<Model>> Open(const std::filesystem::path& path);
+  // With the columns of all matrices in the model's order (model/column_order.h).
+  static Result<std::unique_ptr<Model>> OpenInOrder(const std::filesystem::path& path);
 
   // Decides the plan without reading weights, so that needs can be told. Replaces an earlier one.
   Status Prepare(const LoadOptions& options);

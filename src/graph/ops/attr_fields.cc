@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "graph/ops/registry.h"
+#include "graph/plugin/plugin_text.h"
 
 namespace tenon {
 namespace {
@@ -90,6 +91,8 @@ void AppendRopeFields(RopeParams& rope, std::vector<AttrField>& fields) {
 }
 
 std::string PrintAttrs(const OpAttrs& attrs) {
+  if (const auto* plugin = std::get_if<PluginAttrs>(&attrs))
+    return PrintPluginAttrs(*plugin);
   const OpSchema& schema = SchemaOf(attrs);
   OpAttrs shown = attrs;
   OpAttrs defaults = schema.make();

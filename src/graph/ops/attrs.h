@@ -3,13 +3,15 @@
 //
 // An output whose dtype is kActI8 instead of F32 holds the same result, quantized
 // (hal/kernel_set.h); rms_norm without a residual, layer_norm, linear with a gated epilogue, and
-// attention whose heads / kv_heads * head_dim is a multiple of 16 may have one.
+// attention whose heads / kv_heads * head_dim is a multiple of 16 and permute may have one.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
+
+struct TenonOperator;  // include/tenon/plugin.h
 
 namespace tenon {
 
@@ -191,10 +193,34 @@ struct GateRowsAttrs {
   bool operator==(const GateRowsAttrs&) const = default;
 };
 
+// An attribute of an operator of a plug-in.
+using PluginScalarOrList =
+    std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>>;
+struct PluginValue {
+  std::string name;
+  PluginScalarOrList value;
+  bool operator==(const PluginValue&) const = default;
+};
+
+// Inputs: F32 [N or R, D], ids I32, weights (read as F32); outputs F32 [N or R, D], as many and as
+// wide as the operator's shape function says. `op` is a plug-in's, which is never unloaded; each
+// row of an output depends on the same row of the inputs only (docs/add-op.md).
+struct PluginAttrs {
+  const TenonOperator* op = nullptr;
+  std::vector<PluginValue> values;
+  bool operator==(const PluginAttrs&) const = default;
+};
+
+// x [N, D], order F32 [D] -> [N, D]: column order[j] of x is column j. `order` holds the numbers 0
+// to D - 1, as weights whose columns were sorted need their inputs.
+struct PermuteAttrs {
+  bool operator==(const PermuteAttrs&) const = default;
+};
+
 using OpAttrs =
     std::variant<EmbedAttrs, RmsNormAttrs, LinearAttrs, QuantizeAttrs, AddAttrs, MulAttrs,
                  ScaleAttrs, SiluAttrs, GeluAttrs, SoftcapAttrs, RopeAttrs, AttentionAttrs,
                  SelectRowsAttrs, RouteAttrs, ExpertsAttrs, GateRowsAttrs, LayerNormAttrs,
-                 ReluAttrs, SliceHeadsAttrs, JoinHeadsAttrs>;
+                 ReluAttrs, SliceHeadsAttrs, JoinHeadsAttrs, PluginAttrs, PermuteAttrs>;
 
 }  // namespace tenon

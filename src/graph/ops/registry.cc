@@ -14,6 +14,7 @@ constexpr std::array<const OpSchema*, std::variant_size_v<OpAttrs>> kSchemas = {
     &kMulSchema,      &kScaleSchema,     &kSiluSchema,       &kGeluSchema,       &kSoftcapSchema,
     &kRopeSchema,     &kAttentionSchema, &kSelectRowsSchema, &kRouteSchema,      &kExpertsSchema,
     &kGateRowsSchema, &kLayerNormSchema, &kReluSchema,       &kSliceHeadsSchema, &kJoinHeadsSchema,
+    &kPluginSchema,   &kPermuteSchema,
 };
 
 }  // namespace

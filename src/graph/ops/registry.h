@@ -20,6 +20,7 @@ namespace tenon {
 enum class OpEffect : uint8_t {
   kPure,      // equal inputs give equal outputs, and nothing else happens
   kWritesKv,  // never removed or merged
+  kUnknown,   // a plug-in's: the same
 };
 
 struct OpSchema {
@@ -70,5 +71,7 @@ extern const OpSchema kLayerNormSchema;
 extern const OpSchema kReluSchema;
 extern const OpSchema kSliceHeadsSchema;
 extern const OpSchema kJoinHeadsSchema;
+extern const OpSchema kPluginSchema;
+extern const OpSchema kPermuteSchema;
 
 }  // namespace tenon

@@ -8,7 +8,8 @@ namespace {
 // Whether the op has a whole row at hand when it quantizes; the others have a group of 16.
 bool MakesWholeRows(const Op& op) {
   return std::holds_alternative<RmsNormAttrs>(op.attrs) ||
-         std::holds_alternative<LayerNormAttrs>(op.attrs);
+         std::holds_alternative<LayerNormAttrs>(op.attrs) ||
+         std::holds_alternative<PermuteAttrs>(op.attrs);
 }
 
 }  // namespace

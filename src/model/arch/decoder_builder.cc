@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/arch/architecture.h"
+#include "model/column_order.h"
 
 namespace tenon {
 
@@ -62,6 +63,19 @@ ValueId DecoderBuilder::Append(std::string_view what, OpAttrs attrs, std::vector
   if (!outputs.ok())
     return Fail(std::move(outputs).error());
   return outputs->front();
+}
+
+std::vector<ValueId> DecoderBuilder::PluginOutputs(std::string_view what, PluginCallSpec spec,
+                                                   std::vector<ValueId> inputs) {
+  if (!status_.ok())
+    return {ValueId()};
+  std::string name = layer_ < 0 ? std::string(what) : fmt::format("layer {} {}", layer_, what);
+  const PluginOperators none;
+  auto outputs = AddPluginOp(graph_, source_.plugins == nullptr ? none : *source_.plugins,
+                             std::move(name), std::move(spec), std::move(inputs));
+  if (!outputs.ok())
+    return {Fail(std::move(outputs).error())};
+  return std::move(*outputs);
 }
 
 const TensorInfo* DecoderBuilder::Checked(const std::string& tensor,
@@ -134,9 +148,17 @@ ValueId DecoderBuilder::LayerNorm(ValueId x, std::string_view name) {
   return Append(name, LayerNormAttrs{config().norm_eps}, {x, weight, bias});
 }
 
+ValueId DecoderBuilder::Ordered(ValueId x, std::string_view name, int64_t columns) {
+  const TensorInfo* order = source_.Find(TensorName(fmt::format("{}{}", name, kOrderSuffix)));
+  if (order == nullptr)
+    return x;
+  return Append("column order", PermuteAttrs{}, {x, Weight(order->name, {columns})});
+}
+
 ValueId DecoderBuilder::Linear(ValueId x, std::string_view name, int64_t rows, int64_t columns) {
   std::vector<ValueId> inputs = {
-      x, Weight(TensorName(fmt::format("{}.weight", name)), {rows, columns})};
+      Ordered(x, name, columns),
+      Weight(TensorName(fmt::format("{}.weight", name)), {rows, columns})};
   LinearAttrs attrs;
   attrs.has_bias = HasTensor(fmt::format("{}.bias", name));
   if (attrs.has_bias)

@@ -8,10 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "graph/plugin/plugin_operators.h"
 #include "model/model_source.h"
 
 namespace tenon {
@@ -62,6 +64,19 @@ class DecoderBuilder {
   // The same; x itself when the factor is 1.
   ValueId Scaled(ValueId x, float factor) { return factor == 1.0F ? x : Scale(x, factor); }
 
+  // What an operator of a plug-in computes; fails when no plug-in of the source has it. Weights
+  // among the inputs: PluginWeight.
+  ValueId Plugin(std::string_view what, PluginCallSpec spec, std::vector<ValueId> inputs) {
+    return PluginOutputs(what, std::move(spec), std::move(inputs)).front();
+  }
+  // All its outputs; one invalid id after an error.
+  std::vector<ValueId> PluginOutputs(std::string_view what, PluginCallSpec spec,
+                                     std::vector<ValueId> inputs);
+  // A tensor of this shape that is no linear layer's, such as "ffn_clip.weight".
+  ValueId PluginWeight(std::string_view name, std::vector<int64_t> shape) {
+    return Weight(TensorName(name), std::move(shape));
+  }
+
   // x itself when nothing is left out or added.
   ValueId SliceHeads(ValueId x, const SliceHeadsAttrs& attrs);
   ValueId JoinHeads(const JoinHeadsAttrs& attrs, ValueId a, ValueId b) {
@@ -101,6 +116,8 @@ class DecoderBuilder {
 
  private:
   ValueId Append(std::string_view what, OpAttrs attrs, std::vector<ValueId> inputs);
+  // x with its columns as "<name>.weight" has them (model/column_order.h).
+  ValueId Ordered(ValueId x, std::string_view name, int64_t columns);
   ValueId Weight(const std::string& tensor, std::vector<int64_t> shape);
   // The current layer's "<name>.weight" [experts, rows, columns] as [experts * rows, columns].
   ValueId ExpertStack(std::string_view name, int64_t rows, int64_t columns);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <map>
 
+#include "model/column_order.h"
 #include "model/fused_tensors.h"
 #include "model/hf/fp8_weights.h"
 #include "model/safetensors/value_decoder.h"
@@ -137,6 +139,10 @@ class TensorTaker {
       : shards_(shards), config_(config), options_(options), source_(source) {}
 
   Status TakeAll();
+  // Names of column orders that other names stand for too: to be made known once no tensor moves.
+  const std::vector<std::pair<std::string, std::string>>& same_orders() const {
+    return same_orders_;
+  }
 
  private:
   struct Found {
@@ -165,6 +171,7 @@ class TensorTaker {
   Status TakeCompressed(const std::string& stem, const Found& found);
   Status PutUnpacked(const std::string& stem, const Found& found, const PackedFormat& format,
                      const PackedParts& parts);
+  Status PutOrder(const std::string& stem, const std::vector<int32_t>& order);
   Result<std::vector<float>> Floats(const Found& found) const;
   Status ReadGroups(const Found& found, PackedParts& parts) const;
   Result<std::pair<int64_t, int64_t>> CompressedShape(const std::string& stem,
@@ -182,6 +189,8 @@ class TensorTaker {
   std::vector<std::pair<std::string, Found>> weights_;  // GGUF's name; in file order
   std::unordered_map<std::string, Found> scales_;       // by stem
   std::unordered_map<std::string, Found> parts_;        // of packed matrices, by stem and kind
+  std::map<std::vector<int32_t>, std::string> orders_;  // of columns, to the vector's name
+  std::vector<std::pair<std::string, std::string>> same_orders_;  // another name, and that one
 };
 
 // Weights and biases to weights_, scales to scales_; refuses what has no place.
@@ -402,14 +411,36 @@ Status TensorTaker::TakePacked(const std::string& stem, const Found& found) {
 
 Status TensorTaker::PutUnpacked(const std::string& stem, const Found& found,
                                 const PackedFormat& format, const PackedParts& parts) {
-  auto matrix = UnpackMatrix(format, parts);
+  const bool may_sort =
+      config_.family->matrices == HfMatrices::kAsTheyAre && MayHaveColumnOrder(stem);
+  auto matrix = UnpackMatrix(format, parts, may_sort ? ColumnOrder::kSorted : ColumnOrder::kOfFile);
   if (!matrix.ok())
     return Wrong(found, matrix.error().message);
+  if (!matrix->order.empty())
+    TENON_RETURN_IF_ERROR(PutOrder(stem, matrix->order));
   TensorInfo info;
   info.name = stem + ".weight";
   info.shape = {parts.outputs, parts.inputs};
   info.dtype = matrix->dtype;
   PutBuffer(std::move(info), std::move(matrix->buffer));
+  return {};
+}
+
+// Equal orders are one vector: matrices of one input then share its permutation.
+Status TensorTaker::PutOrder(const std::string& stem, const std::vector<int32_t>& order) {
+  const std::string name = fmt::format("{}{}", stem, kOrderSuffix);
+  const auto [known, is_new] = orders_.emplace(order, name);
+  if (!is_new) {
+    same_orders_.emplace_back(name, known->second);
+    return {};
+  }
+  TensorInfo info;
+  info.name = name;
+  info.shape = {static_cast<int64_t>(order.size())};
+  TENON_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(order.size() * sizeof(float)));
+  std::ranges::transform(order, buffer.As<float>(),
+                         [](int32_t column) { return static_cast<float>(column); });
+  PutBuffer(std::move(info), std::move(buffer));
   return {};
 }
 
@@ -499,10 +530,13 @@ Status TakeApart(const HfConfig& config, ModelSource& source) {
 
 Status TakeHfTensors(SafetensorsShards shards, const HfConfig& config,
                      const HfTensorOptions& options, ModelSource& source) {
-  TENON_RETURN_IF_ERROR(TensorTaker(shards, config, options, source).TakeAll());
+  TensorTaker taker(shards, config, options, source);
+  TENON_RETURN_IF_ERROR(taker.TakeAll());
   source.files = std::move(shards.files);
   TENON_RETURN_IF_ERROR(TakeApart(config, source));
   TENON_RETURN_IF_ERROR(StackExperts(config.model, source));
+  for (const auto& [name, known] : taker.same_orders())
+    source.by_name.emplace(name, source.by_name.at(known));
   TENON_RETURN_IF_ERROR(CheckBiases(config, source));
   if (config.tied || source.Find("output.weight") != nullptr)
     return {};

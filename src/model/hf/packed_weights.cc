@@ -7,7 +7,9 @@
 #include <array>
 #include <cctype>
 #include <cstring>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "quant/blocks.h"
 #include "quant/half.h"
@@ -135,7 +137,7 @@ class Unpacker {
         words_(format, parts, groups()) {}
 
   Status Check() const;
-  Result<UnpackedMatrix> Run();
+  Result<UnpackedMatrix> Run(ColumnOrder columns);
 
  private:
   int64_t groups() const {
@@ -149,6 +151,11 @@ class Unpacker {
     return parts_.scales[static_cast<size_t>(words_.has_rows() ? output * groups() + group
                                                                : group * parts_.outputs + output)];
   }
+  // The input that a column is for.
+  int64_t InputOf(int64_t column) const {
+    return order_.empty() ? column : order_[static_cast<size_t>(column)];
+  }
+  void SortColumns();
   bool GroupsAreBlocks() const;
   bool ScalesAreHalf() const;
   DType Choose() const;
@@ -161,6 +168,7 @@ class Unpacker {
   bool symmetric_;
   int64_t group_size_;
   Words words_;
+  std::vector<int32_t> order_;  // [inputs] or empty: as they are
   int64_t output_ = 0;
   std::vector<int32_t> row_;      // [inputs] q - zero
   std::vector<float> row_scale_;  // [inputs]
@@ -198,12 +206,19 @@ Status Unpacker::Check() const {
   return {};
 }
 
+// By group, and within a group as they were.
+void Unpacker::SortColumns() {
+  order_.resize(static_cast<size_t>(parts_.inputs));
+  std::iota(order_.begin(), order_.end(), 0);
+  std::ranges::stable_sort(order_, {}, [&](int32_t input) { return GroupOf(input); });
+}
+
 // Whether the inputs of each block of 32 have one scale.
 bool Unpacker::GroupsAreBlocks() const {
   if (parts_.inputs % kBlock != 0 || (group_size_ % kBlock != 0 && groups() > 1))
     return false;
-  for (int64_t input = 0; input < parts_.inputs; ++input) {
-    if (GroupOf(input) != GroupOf(input / kBlock * kBlock))
+  for (int64_t column = 0; column < parts_.inputs; ++column) {
+    if (GroupOf(InputOf(column)) != GroupOf(InputOf(column / kBlock * kBlock)))
       return false;
   }
   return true;
@@ -216,11 +231,12 @@ bool Unpacker::ScalesAreHalf() const {
 
 void Unpacker::FillRow(int64_t output) {
   output_ = output;
-  for (int64_t input = 0; input < parts_.inputs; ++input) {
+  for (int64_t column = 0; column < parts_.inputs; ++column) {
+    const int64_t input = InputOf(column);
     const int64_t group = GroupOf(input);
-    row_[static_cast<size_t>(input)] =
+    row_[static_cast<size_t>(column)] =
         static_cast<int32_t>(words_.Quant(output, input) - words_.Zero(output, group));
-    row_scale_[static_cast<size_t>(input)] = Scale(output, group);
+    row_scale_[static_cast<size_t>(column)] = Scale(output, group);
   }
 }
 
@@ -281,9 +297,13 @@ void Unpacker::PutBlocks(std::byte* out) const {
   }
 }
 
-Result<UnpackedMatrix> Unpacker::Run() {
+Result<UnpackedMatrix> Unpacker::Run(ColumnOrder columns) {
   UnpackedMatrix matrix;
+  if (columns == ColumnOrder::kSorted && !GroupsAreBlocks())
+    SortColumns();
   matrix.dtype = Choose();
+  if (matrix.dtype == DType::kF32)
+    order_.clear();
   const auto row_bytes = static_cast<size_t>(DTypeRowBytes(matrix.dtype, parts_.inputs));
   TENON_ASSIGN_OR_RETURN(matrix.buffer,
                          Buffer::Allocate(row_bytes * static_cast<size_t>(parts_.outputs)));
@@ -301,6 +321,7 @@ Result<UnpackedMatrix> Unpacker::Run() {
     else
       PutFloats(out);
   }
+  matrix.order = std::move(order_);
   return matrix;
 }
 
@@ -338,10 +359,11 @@ Status CheckCompressedTensors(const JsonValue& config) {
   return {};
 }
 
-Result<UnpackedMatrix> UnpackMatrix(const PackedFormat& format, const PackedParts& parts) {
+Result<UnpackedMatrix> UnpackMatrix(const PackedFormat& format, const PackedParts& parts,
+                                    ColumnOrder columns) {
   Unpacker unpacker(format, parts);
   TENON_RETURN_IF_ERROR(unpacker.Check());
-  return unpacker.Run();
+  return unpacker.Run(columns);
 }
 
 }  // namespace tenon

@@ -54,15 +54,20 @@ struct PackedParts {
   int64_t outputs = 0;
 };
 
+// Where groups are not whole blocks of neighbouring inputs, as with desc_act: kSorted puts the
+// inputs of a group side by side, if that makes whole blocks.
+enum class ColumnOrder : uint8_t { kOfFile, kSorted };
+
 struct UnpackedMatrix {
   DType dtype = DType::kF32;
-  Buffer buffer;  // [outputs] rows of `inputs` values
+  Buffer buffer;               // [outputs] rows of `inputs` values
+  std::vector<int32_t> order;  // [inputs] the input that each column is for; empty: its own
 };
 
 // The same values, exactly, in the smallest block format that holds them: Q4_0, Q5_0 or Q8_0, a
-// group's scale repeated in its blocks; or as F32, where groups are not whole blocks of inputs (as
-// with desc_act), a scale is no F16 or a value no 8-bit integer. kCorrupt when sizes don't fit each
-// other.
-Result<UnpackedMatrix> UnpackMatrix(const PackedFormat& format, const PackedParts& parts);
+// group's scale repeated in its blocks; or as F32, where groups are not whole blocks of inputs, a
+// scale is no F16 or a value no 8-bit integer. kCorrupt when sizes don't fit each other.
+Result<UnpackedMatrix> UnpackMatrix(const PackedFormat& format, const PackedParts& parts,
+                                    ColumnOrder columns);
 
 }  // namespace tenon

@@ -122,7 +122,8 @@ Status Collector::Place(const OnnxNode& node, const std::string& input, std::str
     return NotSupported(node, "the name does not tell which module's weights it has");
   // Of arithmetic inside a module of several nodes, only norms have vectors of their own.
   const size_t dimensions = constant->second->dims.size();
-  const bool vector = node.op == "Mul" || node.op == "Add" || kind == "bias";
+  const bool vector = node.op == "Mul" || node.op == "Add" || kind == "bias" ||
+                      node.op == "RMSNormalization" || node.op == "LayerNormalization";
   if (module.empty() || dimensions != (vector ? 1 : 2))
     return {};
   const std::string name = fmt::format("{}.{}", module, kind);
@@ -162,27 +163,48 @@ Status Collector::Node(const OnnxNode& node, const Constants& constants) {
   return {};
 }
 
+// What the activation is written as: in parts, of which one is its own, or as one operator.
+std::pair<std::string_view, std::string_view> ActivationOps(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return {"Sigmoid", "Swish"};
+    case Activation::kGelu:
+      return {"Tanh", "Gelu(tanh)"};
+    case Activation::kGeluErf:
+      return {"Erf", "Gelu"};
+    case Activation::kRelu:
+      break;
+  }
+  return {"Relu", ""};
+}
+
+// The operator, and which of the two forms of Gelu.
+std::string KindOf(const OnnxNode& node) {
+  for (const OnnxAttribute& attribute : node.attributes) {
+    if (node.op == "Gelu" && attribute.name == "approximate" && attribute.s == "tanh")
+      return "Gelu(tanh)";
+  }
+  return node.op;
+}
+
 // One attention a layer, and one activation of the family's kind.
 Status Collector::CheckCounts(const OnnxGraph& graph) const {
   std::map<std::string, int64_t> counts;
   for (const OnnxNode& node : graph.nodes)
-    ++counts[node.op];
+    ++counts[KindOf(node)];
   const int64_t layers = config_.model.layer_count;
   // From operator set 23 on attention may be one operator.
   const int64_t attentions = counts["Softmax"] + counts["Attention"];
   if (attentions == 0)
     return {};
-  const std::map<Activation, std::string> kActivations = {{Activation::kSilu, "Sigmoid"},
-                                                          {Activation::kGelu, "Tanh"},
-                                                          {Activation::kGeluErf, "Erf"},
-                                                          {Activation::kRelu, "Relu"}};
-  const std::string& activation = kActivations.at(config_.model.activation);
-  if (attentions != layers || counts[activation] != layers)
-    return Unsupported(fmt::format("{} Softmax or Attention and {} {} nodes; {} of both are what "
-                                   "{} with {} layers has",
-                                   attentions, counts[activation], activation, layers,
-                                   config_.family->architecture, layers),
-                       file_.name());
+  const auto [part, whole] = ActivationOps(config_.model.activation);
+  const int64_t activations = counts[std::string(part)] + counts[std::string(whole)];
+  if (attentions != layers || activations != layers)
+    return Unsupported(
+        fmt::format("{} Softmax or Attention and {} {} nodes; {} of both are what "
+                    "{} with {} layers has",
+                    attentions, activations, part, layers, config_.family->architecture, layers),
+        file_.name());
   return {};
 }
 
