@@ -2,7 +2,8 @@
 //
 // Owns its pieces, each aligned to a cache line; their sizes are rounded up so that a tensor of the
 // next run finds the piece of the last one. Pieces that are free and fit nothing are given back to
-// the system before all pieces take more than tensors ever did at one time. Threading: one thread at a time.
+// the system before all pieces take more than tensors ever did at one time. Threading: one thread
+// at a time.
 #pragma once
 
 #include <cstddef>

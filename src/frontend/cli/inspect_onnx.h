@@ -12,8 +12,8 @@
 namespace tenon {
 
 struct InspectOnnxFlags {
-  std::vector<std::string> dims;     // "sequence=128"
-  std::vector<std::string> plugins;  // shared libraries with operators
+  std::vector<std::string> dims;       // "sequence=128"
+  std::vector<std::string> plugins;    // shared libraries with operators
   std::vector<std::string> last_rows;  // outputs of which only the last row is wanted
 
   void Add(CLI::App& app);

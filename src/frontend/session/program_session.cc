@@ -23,8 +23,9 @@ Result<std::vector<ProgramValueId>> ToConstants(const std::vector<TensorView>& o
 
 // The program's output of that name becomes its last row, [.., 1, n].
 Status KeepLastRow(Program& program, const std::string& name) {
-  const auto named = std::find_if(program.outputs.begin(), program.outputs.end(),
-                                  [&](ProgramValueId id) { return program.value(id).name == name; });
+  const auto named =
+      std::find_if(program.outputs.begin(), program.outputs.end(),
+                   [&](ProgramValueId id) { return program.value(id).name == name; });
   if (named == program.outputs.end())
     return InvalidArgument(fmt::format("the graph has no output called '{}'", name), "--last-row");
   const ProgramValueId whole = *named;

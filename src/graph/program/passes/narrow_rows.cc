@@ -3,7 +3,8 @@
 // of logits is wanted multiplies its head, its last feed-forward and its last queries with one row.
 //
 // Going back from a Gather or Slice by constants, a node is narrowed when everything that reads it
-// is narrowed too, along the same rows. Values that enter from outside get a selection of their own.
+// is narrowed too, along the same rows. Values that enter from outside get a selection of their
+// own.
 #include <fmt/format.h>
 
 #include <unordered_map>

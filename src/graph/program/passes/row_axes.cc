@@ -13,10 +13,11 @@ using Axes = std::optional<std::vector<int64_t>>;
 constexpr int64_t kMostDimensions = 16;
 
 constexpr std::string_view kElementwise[] = {
-    "Abs", "Add", "And",  "Cast",    "Ceil",      "Clip",    "Cos",     "Div",  "Elu",   "Equal",
-    "Erf", "Exp", "Gelu", "Greater", "HardSwish", "IsNaN",   "Less",    "Log",  "Max",   "Min",
-    "Mul", "Neg", "Not",  "Or",      "Pow",       "Relu",    "Sigmoid", "Sin",  "Sqrt",  "Sub",
-    "Tanh", "Where", "LeakyRelu", "Identity", "Reciprocal", "Softplus", "Swish", "FastGelu"};
+    "Abs",       "Add",      "And",        "Cast",     "Ceil",  "Clip",    "Cos",       "Div",
+    "Elu",       "Equal",    "Erf",        "Exp",      "Gelu",  "Greater", "HardSwish", "IsNaN",
+    "Less",      "Log",      "Max",        "Min",      "Mul",   "Neg",     "Not",       "Or",
+    "Pow",       "Relu",     "Sigmoid",    "Sin",      "Sqrt",  "Sub",     "Tanh",      "Where",
+    "LeakyRelu", "Identity", "Reciprocal", "Softplus", "Swish", "FastGelu"};
 constexpr std::string_view kNorms[] = {"LayerNormalization", "SimplifiedLayerNormalization",
                                        "RMSNormalization"};
 
@@ -99,7 +100,8 @@ Axes OfReshape(const Program& program, const ProgramNode& node, int64_t axis) {
     return std::nullopt;
   for (int64_t d = 0; d <= axis; ++d) {
     if ((*sizes)[static_cast<size_t>(d)] != 0 &&
-        (d == axis || !SameDim(DimOf(program, node.inputs[0], d), DimOf(program, node.outputs[0], d))))
+        (d == axis ||
+         !SameDim(DimOf(program, node.inputs[0], d), DimOf(program, node.outputs[0], d))))
       return std::nullopt;
   }
   return FirstInput(node, axis);

@@ -1,6 +1,6 @@
-// unflatten_linears: exporters of GPT-2 flatten [.., k] to [rows, k], multiply (Gemm), add a bias and
-// give [.., n] its dimensions back, with a dozen nodes for the sizes. That is a MatMul of the rows as
-// they were, and an Add.
+// unflatten_linears: exporters of GPT-2 flatten [.., k] to [rows, k], multiply (Gemm), add a bias
+// and give [.., n] its dimensions back, with a dozen nodes for the sizes. That is a MatMul of the
+// rows as they were, and an Add.
 #include "graph/program/passes/patterns.h"
 #include "graph/program/passes/program_pass.h"
 
@@ -33,7 +33,7 @@ ProgramValueId Rows(ProgramIndex& index, const ProgramNode& gemm) {
     return {};
   const int64_t width = KnownExtent(program, gemm.inputs[0], 1);
   return width > 0 && KnownExtent(program, flat->inputs[0], -1) == width ? flat->inputs[0]
-                                                                          : ProgramValueId();
+                                                                         : ProgramValueId();
 }
 
 void UnflattenAt(ProgramIndex& index, ProgramNode& back) {
