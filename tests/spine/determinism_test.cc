@@ -1,4 +1,6 @@
 // The same prompt gives the same logits, bit for bit, however it is computed.
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "test_model.h"
