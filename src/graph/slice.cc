@@ -6,11 +6,10 @@
 #include <variant>
 
 #include "graph/liveness.h"
+#include "graph/step_inputs.h"
 
 namespace tenon {
 namespace {
-
-constexpr std::string_view kTokens = "tokens";
 
 // The first position behind all ops that read token ids: a slice that begins there has row numbers
 // of its input for tokens.
@@ -19,7 +18,7 @@ size_t BehindTokens(const Graph& graph) {
   for (size_t i = 0; i < graph.ops().size(); ++i) {
     for (const ValueId input : graph.ops()[i].inputs) {
       const Value& value = graph.value(input);
-      if (value.kind == ValueKind::kInput && value.name == kTokens)
+      if (value.kind == ValueKind::kInput && value.name == kTokensInput)
         behind = i + 1;
     }
   }
@@ -65,7 +64,7 @@ class Slicer {
     const Value& value = source_.value(range_.input);
     const auto tokens = std::find_if(
         source_.values().begin(), source_.values().end(),
-        [](const Value& v) { return v.kind == ValueKind::kInput && v.name == kTokens; });
+        [](const Value& v) { return v.kind == ValueKind::kInput && v.name == kTokensInput; });
     if (tokens == source_.values().end() || value.shape.size() != 2)
       return Unsupported("the graph has no tokens, or a value that is no matrix", value.name);
     const ValueId ids = map_[static_cast<size_t>(tokens - source_.values().begin())];

@@ -13,7 +13,6 @@
 #include "engine/program/plugin_library.h"
 #include "frontend/session/source_weights.h"
 #include "graph/text.h"
-#include "hal/kernel_registry.h"
 #include "plugin/clipped_llama.h"
 #include "tiny_model.h"
 #include "tiny_run.h"
@@ -23,10 +22,10 @@ namespace {
 
 using ::tenon::testing::FindTinyCase;
 using ::tenon::testing::LoadTiny;
+using ::tenon::testing::LoadTinyGraph;
 using ::tenon::testing::RunTokens;
 using ::tenon::testing::TempFolder;
 using ::tenon::testing::TinyCase;
-using ::tenon::testing::TinyRun;
 
 std::string ReadText(const std::filesystem::path& path) {
   std::ostringstream text;
@@ -91,26 +90,9 @@ class PluginModelTest : public ::testing::Test {
                 ::testing::HasSubstr("another plugin has com.example.SoftClip already"));
   }
 
-  Result<TinyRun> Load(Graph graph, OptimizeLevel level, ActivationMode mode) {
-    TinyRun run;
-    RunnerOptions options;
-    options.plan.max_tokens = 64;
-    options.plan.max_outputs = 64;
-    options.plan.kv_type = KvType::kF32;
-    options.passes.level = level;
-    options.passes.activations = mode;
-    options.kv_tokens = 64;
-    TENON_ASSIGN_OR_RETURN(const KernelSet kernels, ResolveKernelSetFromEnvironment());
-    TENON_ASSIGN_OR_RETURN(run.runner,
-                           ModelRunner::Prepare(std::move(graph), *weights_, kernels, options));
-    TENON_ASSIGN_OR_RETURN(run.pool, ThreadPool::Create(2));
-    TENON_RETURN_IF_ERROR(run.runner->Load(*run.pool, 0));
-    return run;
-  }
-
   std::vector<float> Logits(const Graph& graph, OptimizeLevel level, ActivationMode mode,
                             size_t prompt) {
-    auto run = Load(graph, level, mode);
+    auto run = LoadTinyGraph(graph, *weights_, level, mode);
     EXPECT_TRUE(run.ok()) << (run.ok() ? "" : run.error().ToString());
     return run.ok() ? RunTokens(*run->runner, tiny_.tokens, prompt) : std::vector<float>();
   }
@@ -176,7 +158,7 @@ TEST_F(PluginModelTest, AFailingRunFailsItsStepOnly) {
                   tiny_.Int("vocab"), tiny_.Int("hidden")),
       &operators_);
   ASSERT_TRUE(graph.ok()) << graph.error().ToString();
-  auto run = Load(*graph, OptimizeLevel::kO3, ActivationMode::kInt8);
+  auto run = LoadTinyGraph(*graph, *weights_, OptimizeLevel::kO3, ActivationMode::kInt8);
   ASSERT_TRUE(run.ok()) << run.error().ToString();
   const auto step = [&](int32_t token) -> Result<std::span<const float>> {
     Sequence sequence(run->runner->kv(), CacheScope{}, PrefixCache::kOff);

@@ -13,6 +13,12 @@ namespace tenon::testing {
 
 Result<TinyRun> LoadTiny(const ModelSource& source, const WeightSource& weights,
                          OptimizeLevel level, ActivationMode activations) {
+  TENON_ASSIGN_OR_RETURN(Graph graph, BuildGraph(source));
+  return LoadTinyGraph(std::move(graph), weights, level, activations);
+}
+
+Result<TinyRun> LoadTinyGraph(Graph graph, const WeightSource& weights, OptimizeLevel level,
+                              ActivationMode activations) {
   TinyRun run;
   RunnerOptions options;
   options.plan.max_tokens = 64;
@@ -22,7 +28,6 @@ Result<TinyRun> LoadTiny(const ModelSource& source, const WeightSource& weights,
   options.passes.activations = activations;
   options.kv_tokens = 64;
   TENON_ASSIGN_OR_RETURN(const KernelSet kernels, ResolveKernelSetFromEnvironment());
-  TENON_ASSIGN_OR_RETURN(Graph graph, BuildGraph(source));
   TENON_ASSIGN_OR_RETURN(run.runner,
                          ModelRunner::Prepare(std::move(graph), weights, kernels, options));
   TENON_ASSIGN_OR_RETURN(run.pool, ThreadPool::Create(2));

@@ -23,6 +23,10 @@ struct TinyRun {
 Result<TinyRun> LoadTiny(const ModelSource& source, const WeightSource& weights,
                          OptimizeLevel level, ActivationMode activations = ActivationMode::kFloat);
 
+// Of a graph that is no family's.
+Result<TinyRun> LoadTinyGraph(Graph graph, const WeightSource& weights, OptimizeLevel level,
+                              ActivationMode activations);
+
 // Logits of all tokens, [tokens, vocab]: the first `prompt` in one step, the others one by one.
 std::vector<float> RunTokens(ModelRunner& runner, std::span<const int32_t> tokens, size_t prompt);
 

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "graph/step_inputs.h"
 #include "graph/verify.h"
 
 namespace tenon {
@@ -29,7 +30,7 @@ int64_t EmbeddedTokens(const Graph& graph) {
   int64_t count = 0;
   for (const Op& op : graph.ops()) {
     const auto* embed = std::get_if<EmbedAttrs>(&op.attrs);
-    if (embed != nullptr && embed->only_row < 0 && graph.value(op.inputs[0]).name == "tokens")
+    if (embed != nullptr && embed->only_row < 0 && graph.value(op.inputs[0]).name == kTokensInput)
       count = graph.value(op.inputs[1]).shape.front().extent;
   }
   return count;

@@ -15,20 +15,17 @@
 #include "engine/exec/steps/plugin_step.h"
 #include "engine/exec/steps/route_step.h"
 #include "engine/exec/steps/row_steps.h"
+#include "graph/step_inputs.h"
 
 namespace tenon {
 namespace {
 
-// Graph inputs beside the tokens.
-constexpr std::string_view kPositionsName = "positions";
-constexpr std::string_view kOutputRowsName = "output_rows";
-
 PluginStep::Ids IdsOf(const Value& value) {
   if (value.kind != ValueKind::kInput)
     return PluginStep::Ids::kNone;
-  if (value.name == kPositionsName)
+  if (value.name == kPositionsInput)
     return PluginStep::Ids::kPositions;
-  return value.name == kOutputRowsName ? PluginStep::Ids::kOutputRows : PluginStep::Ids::kTokens;
+  return value.name == kRowsInput ? PluginStep::Ids::kOutputRows : PluginStep::Ids::kTokens;
 }
 
 }  // namespace
@@ -130,8 +127,8 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const EmbedAttrs& att
   args.dtype = view.dtype;
   args.vocab = view.rows;
   args.attrs = attrs;
-  args.ids = in_.graph.value(op.inputs[0]).name == kPositionsName ? EmbedIds::kPositions
-                                                                  : EmbedIds::kTokens;
+  args.ids = in_.graph.value(op.inputs[0]).name == kPositionsInput ? EmbedIds::kPositions
+                                                                   : EmbedIds::kTokens;
   args.scale_row = in_.kernels.scale;
   args.out = Output(op, 0);
   return std::unique_ptr<PlanStep>(std::make_unique<EmbedStep>(op.name, std::move(args)));

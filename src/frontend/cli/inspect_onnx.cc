@@ -159,11 +159,16 @@ Json Row(const Measured& measured) {
           {"output_bytes", measured.stats.output_bytes}};
 }
 
-Result<Json> Compare(const std::filesystem::path& path, const InspectOnnxFlags& flags) {
-  TENON_ASSIGN_OR_RETURN(const Sizes sizes, ReadDims(flags.dims));
+ProgramSessionOptions OptionsOf(const InspectOnnxFlags& flags) {
   ProgramSessionOptions options;
   options.plugins.assign(flags.plugins.begin(), flags.plugins.end());
   options.last_rows = flags.last_rows;
+  return options;
+}
+
+Result<Json> Compare(const std::filesystem::path& path, const InspectOnnxFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const Sizes sizes, ReadDims(flags.dims));
+  ProgramSessionOptions options = OptionsOf(flags);
   TENON_ASSIGN_OR_RETURN(const Measured optimized, Measure(path, options, sizes));
   options.level = 0;
   TENON_ASSIGN_OR_RETURN(const Measured plain, Measure(path, options, sizes));
@@ -239,9 +244,7 @@ bool IsGeneralOnnx(const std::filesystem::path& path) {
 Status InspectOnnx(const std::filesystem::path& path, const InspectOnnxFlags& flags,
                    const std::string& stage, InspectForm form) {
   if (!stage.empty() && form == InspectForm::kTable) {
-    ProgramSessionOptions options;
-    options.plugins.assign(flags.plugins.begin(), flags.plugins.end());
-    options.last_rows = flags.last_rows;
+    ProgramSessionOptions options = OptionsOf(flags);
     options.level = stage == "optimized" || stage == "plan" ? 3 : 0;
     TENON_ASSIGN_OR_RETURN(const auto session, ProgramSession::Open(path, options));
     fmt::print("{}", PrintProgram(session->program()));

@@ -9,15 +9,11 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "graph/step_inputs.h"
 #include "model/arch/families.h"
 #include "model/model_source.h"
 
 namespace tenon {
-
-// Names of the step graph's inputs.
-inline constexpr std::string_view kTokensInput = "tokens";        // I32 [N]
-inline constexpr std::string_view kPositionsInput = "positions";  // I32 [N]
-inline constexpr std::string_view kRowsInput = "output_rows";     // I32 [R]: rows of the step
 
 // Which values of a query or key the family's GGUF files rotate together.
 enum class GgufPairs : uint8_t {

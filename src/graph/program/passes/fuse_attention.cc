@@ -234,12 +234,7 @@ void FuseAttentionAt(ProgramIndex& index, ProgramNode& product) {
 }  // namespace
 
 Status FuseAttention(Program& program, const ProgramPassContext&) {
-  ProgramIndex index(program);
-  for (ProgramNode& node : program.nodes) {
-    if (!index.IsRemoved(node) && node.Is("MatMul"))
-      FuseAttentionAt(index, node);
-  }
-  index.Finish();
+  RewriteEach(program, "MatMul", FuseAttentionAt);
   return {};
 }
 

@@ -123,12 +123,7 @@ void FuseAt(ProgramIndex& index, ProgramNode& scaled) {
 }  // namespace
 
 Status FuseNorms(Program& program, const ProgramPassContext&) {
-  ProgramIndex index(program);
-  for (ProgramNode& node : program.nodes) {
-    if (!index.IsRemoved(node) && node.Is("Mul"))
-      FuseAt(index, node);
-  }
-  index.Finish();
+  RewriteEach(program, "Mul", FuseAt);
   return {};
 }
 

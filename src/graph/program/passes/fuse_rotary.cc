@@ -73,12 +73,7 @@ void FuseRotaryAt(ProgramIndex& index, ProgramNode& sum) {
 }  // namespace
 
 Status FuseRotary(Program& program, const ProgramPassContext&) {
-  ProgramIndex index(program);
-  for (ProgramNode& node : program.nodes) {
-    if (!index.IsRemoved(node) && node.Is("Add"))
-      FuseRotaryAt(index, node);
-  }
-  index.Finish();
+  RewriteEach(program, "Add", FuseRotaryAt);
   return {};
 }
 

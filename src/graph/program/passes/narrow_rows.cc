@@ -7,6 +7,7 @@
 // own.
 #include <fmt/format.h>
 
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -214,17 +215,18 @@ void Narrowing::Apply() {
 }  // namespace
 
 Status NarrowRows(Program& program, const ProgramPassContext& context) {
+  auto index = std::make_unique<ProgramIndex>(program);
   for (size_t i = 0; i < program.nodes.size(); ++i) {
-    ProgramIndex index(program);
-    const auto selection = MatchSelection(index, i);
+    const auto selection = MatchSelection(*index, i);
     if (!selection)
       continue;
-    Narrowing narrowing(index, *selection);
+    Narrowing narrowing(*index, *selection);
     if (!narrowing.Find())
       continue;
     const size_t before = program.nodes.size();
     narrowing.Apply();
     i += program.nodes.size() - before;
+    index = std::make_unique<ProgramIndex>(program);  // of other nodes now
   }
   return RemoveIdentities(program, context);
 }

@@ -52,6 +52,10 @@ int64_t KnownExtent(const Program& program, ProgramValueId id, int64_t dimension
   return d < 0 || d >= rank ? -1 : shape[static_cast<size_t>(d)].value;
 }
 
+bool SameDims(const ProgramDim& a, const ProgramDim& b) {
+  return a == b && (a.value >= 0 || !a.name.empty());
+}
+
 bool SameShape(const Program& program, ProgramValueId a, ProgramValueId b) {
   if (a == b)
     return true;
@@ -60,8 +64,7 @@ bool SameShape(const Program& program, ProgramValueId a, ProgramValueId b) {
   if (!x || !y || x->size() != y->size())
     return false;
   for (size_t d = 0; d < x->size(); ++d) {
-    const bool known = (*x)[d].value >= 0 || !(*x)[d].name.empty();
-    if (!known || !((*x)[d] == (*y)[d]))
+    if (!SameDims((*x)[d], (*y)[d]))
       return false;
   }
   return true;

@@ -26,6 +26,8 @@ bool IsNear(double a, double b);
 
 // The number of a declared dimension, counted from the end when negative; -1 when not known.
 int64_t KnownExtent(const Program& program, ProgramValueId id, int64_t dimension);
+// Both are known, by number or name, and equal.
+bool SameDims(const ProgramDim& a, const ProgramDim& b);
 // Both shapes are declared and equal, dimension by dimension, by number or name.
 bool SameShape(const Program& program, ProgramValueId a, ProgramValueId b);
 // -1 when not declared.

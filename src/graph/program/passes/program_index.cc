@@ -145,4 +145,14 @@ void ProgramIndex::Finish() {
   removed_.assign(kept, false);
 }
 
+void RewriteEach(Program& program, std::string_view op,
+                 void (*rewrite)(ProgramIndex& index, ProgramNode& node)) {
+  ProgramIndex index(program);
+  for (ProgramNode& node : program.nodes) {
+    if (!index.IsRemoved(node) && node.Is(op))
+      rewrite(index, node);
+  }
+  index.Finish();
+}
+
 }  // namespace tenon

@@ -55,4 +55,8 @@ class ProgramIndex {
   std::vector<bool> removed_;  // by node
 };
 
+// A pass that looks at every node of one of ONNX's operators, in order, and changes what it finds.
+void RewriteEach(Program& program, std::string_view op,
+                 void (*rewrite)(ProgramIndex& index, ProgramNode& node));
+
 }  // namespace tenon

@@ -31,7 +31,7 @@ const ProgramDim* DimOf(const Program& program, ProgramValueId id, int64_t dimen
 }
 
 bool SameDim(const ProgramDim* a, const ProgramDim* b) {
-  return a != nullptr && b != nullptr && *a == *b && (a->value >= 0 || !a->name.empty());
+  return a != nullptr && b != nullptr && SameDims(*a, *b);
 }
 
 // Inputs that are broadcast to the output's shape.

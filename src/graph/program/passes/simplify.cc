@@ -71,10 +71,6 @@ std::string Key(const Program& program, const ProgramNode& node) {
   return key + fmt::format("){}", node.outputs.size());
 }
 
-bool SameDims(const ProgramDim& a, const ProgramDim& b) {
-  return a == b && (a.value >= 0 || !a.name.empty());
-}
-
 // x, where the node is the last of Reshape([-1, c, d]), Transpose([0, 2, 1]), Reshape([a, b, d, c])
 // of x [a, b, c, d]: torch's exporter turns matrices of a batch so. Invalid otherwise.
 ProgramValueId TurnedInBatch(ProgramIndex& index, const ProgramNode& node) {

@@ -14,7 +14,7 @@ bool SameLeadingDims(const Program& program, ProgramValueId a, ProgramValueId b)
   const auto& x = *program.value(a).shape;
   const auto& y = *program.value(b).shape;
   for (size_t d = 0; d + 1 < x.size(); ++d) {
-    if (!(x[d] == y[d]) || (x[d].value < 0 && x[d].name.empty()))
+    if (!SameDims(x[d], y[d]))
       return false;
   }
   return true;
@@ -78,12 +78,7 @@ void UnflattenAt(ProgramIndex& index, ProgramNode& back) {
 }  // namespace
 
 Status UnflattenLinears(Program& program, const ProgramPassContext&) {
-  ProgramIndex index(program);
-  for (ProgramNode& node : program.nodes) {
-    if (!index.IsRemoved(node) && node.Is("Reshape"))
-      UnflattenAt(index, node);
-  }
-  index.Finish();
+  RewriteEach(program, "Reshape", UnflattenAt);
   return {};
 }
 
