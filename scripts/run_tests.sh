@@ -18,6 +18,13 @@ total=$(grep -cE '^ *[0-9]+/[0-9]+ Test ' "$log")
 skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test .*\*\*\*Skipped' "$log")
 passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test .* Passed ' "$log")
 failed=$((total - passed - skipped))
-[[ $skipped -gt 0 ]] && { echo "skipped (each says why above or in $build/Testing):"; grep -E '\*\*\*Skipped' "$log"; }
+# Without CTest's dots, which make a line of each test as long as the longest name.
+short() { sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: //; s/ *\.{3,}/ /'; }
+[[ $skipped -gt 0 ]] && { echo "skipped (each says why above or in $build/Testing):"; grep -E '\*\*\*Skipped' "$log" | short; }
+# What a failed test printed, again where the end of the log shows it.
+[[ $failed -gt 0 ]] && { echo "failed:"; awk '
+  /^ *[0-9]+\/[0-9]+ Test / { shown = !/ Passed / && !/\*\*\*Skipped/; lines = 0 }
+  /^ *Start +[0-9]+: / { shown = 0 }
+  shown && lines++ < 80' "$log" | short; }
 echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"

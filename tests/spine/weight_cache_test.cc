@@ -214,6 +214,8 @@ TEST_F(WeightCacheTest, AMappedModelComputesTheSameBits) {
   options.context_tokens = 64;
   options.batch_tokens = 16;
   options.weight_cache = cache_();
+  options.weight_cache_options = options_;
+  options.weight_cache_options.max_bytes = uint64_t{1} << 30;
   const auto logits = [](Model& model) {
     Sequence sequence(model.runner().kv(), CacheScope{}, PrefixCache::kOff);
     EXPECT_TRUE(ReserveNow(sequence, 16).ok());
@@ -233,7 +235,7 @@ TEST_F(WeightCacheTest, AMappedModelComputesTheSameBits) {
   ASSERT_EQ(FileCount(), 1U);
   const auto written = fs::last_write_time(OnlyFile());
   for (const WeightPages pages : {WeightPages::kMapped, WeightPages::kCopied}) {
-    options.weight_pages = pages;
+    options.weight_cache_options.pages = pages;
     TENON_LOAD_OR_SKIP(model, kSmolLm, options);
     EXPECT_EQ(logits(*model), packed);
     EXPECT_EQ(IsMapped(OnlyFile()), pages == WeightPages::kMapped);

@@ -73,7 +73,7 @@ Status Bench(const BenchFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const ModuleConfig config, flags.modules.ToConfig());
   options.context_tokens = 32;
   options.sequences = 1;
-  options.weight_pages = WeightPages::kCopied;
+  options.weight_cache_options.pages = WeightPages::kCopied;
   for (const BenchCase& bench_case : cases) {
     options.context_tokens = std::max(options.context_tokens, BenchContextTokens(bench_case));
     options.batch_outputs = std::max(options.batch_outputs, bench_case.sequences);

@@ -39,7 +39,7 @@ Status LoadFor(const BenchModulesFlags& flags, int64_t context_tokens, const Mod
   options.context_tokens = context_tokens;
   options.batch_outputs = kJudgedRows;
   options.sequences = 1;
-  options.weight_pages = WeightPages::kCopied;
+  options.weight_cache_options.pages = WeightPages::kCopied;
   TENON_RETURN_IF_ERROR(ApplyToLoad(config, options));
   return model.Load(options);
 }

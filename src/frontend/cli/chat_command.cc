@@ -105,7 +105,7 @@ Status Chat(const ChatFlags& flags) {
       ValidateSamplingParams(params, static_cast<int32_t>(model->source().config.vocab_size)));
   TENON_ASSIGN_OR_RETURN(LoadOptions options, flags.model.ToLoadOptions());
   options.sequences = 1;
-  options.weight_pages = WeightPages::kCopied;
+  options.weight_cache_options.pages = WeightPages::kCopied;
   TENON_RETURN_IF_ERROR(model->Load(options));
   Conversation conversation(*model, flags, std::move(params));
   return TalkLoop(conversation);

@@ -118,7 +118,7 @@ Status Serve(const ServeFlags& given) {
   TENON_RETURN_IF_ERROR(flags.Take(config));
   load.batch_outputs = std::max(load.batch_outputs, flags.max_batch());
   load.sequences = flags.max_batch();
-  load.weight_pages = WeightPages::kCopied;
+  load.weight_cache_options.pages = WeightPages::kCopied;
   if (flags.max_batch() > load.batch_tokens)
     return InvalidArgument(fmt::format("{} sequences need as many tokens in a step; -b is {}",
                                        flags.max_batch(), load.batch_tokens),

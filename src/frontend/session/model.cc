@@ -113,7 +113,7 @@ Status Model::Load(const LoadOptions& options) {
   if (!options.weight_cache.empty() && options.precision == Precision::kFast &&
       options.weight_spill.directory.empty())
     weight_cache_ =
-        OpenWeightFileCache(options.weight_cache, source_, {.pages = options.weight_pages});
+        OpenWeightFileCache(options.weight_cache, source_, options.weight_cache_options);
   shared_pool_ = options.shared_pool;
   if (shared_pool_ == nullptr) {
     TENON_ASSIGN_OR_RETURN(pool_, ThreadPool::Create(options.threads));

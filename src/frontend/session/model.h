@@ -16,8 +16,8 @@
 
 #include "base/result.h"
 #include "engine/exec/model_runner.h"
-#include "engine/plan/weight_cache.h"
 #include "frontend/session/source_weights.h"
+#include "frontend/session/weight_file_cache.h"
 #include "hal/kernel_set.h"
 #include "hal/thread_pool.h"
 #include "model/chat/chat_template.h"
@@ -52,8 +52,7 @@ struct LoadOptions {
   // Directory of packed weights that processes leave for later ones (weight_file_cache.h); empty:
   // every load packs. Not used with kReference, whose floats are many times the model's size.
   std::filesystem::path weight_cache;
-  // kMapped suits processes that answer once.
-  WeightPages weight_pages = WeightPages::kMapped;
+  WeightCacheOptions weight_cache_options;
   // With a directory: for weights that don't all fit in memory. Then the cache is not used.
   WeightSpill weight_spill;
 };

@@ -178,7 +178,10 @@ Status WeightFileCache::Write(const WeightImageLabel& label,
   TENON_RETURN_IF_ERROR(CreateDirectories(directory_));
   RemoveAbandoned(directory_);
   if (!MakeRoom(label, image.size()))
-    return MakeError(ErrorCode::kResourceExhausted, "no room", directory_.string());
+    return MakeError(ErrorCode::kResourceExhausted,
+                     fmt::format("no room for {} bytes beside {} that stay free", image.size(),
+                                 options_.free_bytes),
+                     directory_.string());
   const fs::path path = PathOf(label);
   fs::path partial = path;
   partial += fmt::format(".{}{}", ::getpid(), kPartial);

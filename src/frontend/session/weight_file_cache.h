@@ -30,6 +30,7 @@ struct WeightCacheOptions {
   uint64_t max_bytes = uint64_t{32} << 30;
   // That stay free on the disk.
   uint64_t free_bytes = uint64_t{2} << 30;
+  // kMapped suits processes that answer once.
   WeightPages pages = WeightPages::kMapped;
 };
 
