@@ -32,5 +32,18 @@ class QualityTest(unittest.TestCase):
         self.assertGreaterEqual(result["top1"], 0.97)
 
 
+@needs_smollm
+class FormsTest(unittest.TestCase):
+    def test_quantized_models_of_both_forms_from_both_forms(self):
+        with tempfile.TemporaryDirectory() as folder:
+            directory, file = os.path.join(folder, "q8"), os.path.join(folder, "q8.gguf")
+            run_json("quantize", SMOLLM, directory, "--method", "rtn", "--w-bits", "8")
+            run_json("quantize", directory, file, "--method", "rtn", "--w-bits", "8")
+            greedy = ["-p", "The sky is", "-n", "12", "--temp", "0", "--no-weight-cache"]
+            texts = [run_json("run", model, *greedy)["text"] for model in (directory, file)]
+        self.assertTrue(texts[0].strip())
+        self.assertEqual(*texts)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -26,7 +26,8 @@ SourceName ParseName(std::string_view name) {
   if (name.starts_with(kBlock)) {
     name.remove_prefix(kBlock.size());
     const size_t dot = name.find('.');
-    std::from_chars(name.data(), name.data() + std::min(dot, name.size()), parsed.layer);
+    const std::string_view digits = name.substr(0, dot);
+    std::from_chars(digits.data(), digits.data() + digits.size(), parsed.layer);
     name.remove_prefix(dot == std::string_view::npos ? name.size() : dot + 1);
   }
   const size_t dot = name.rfind('.');

@@ -141,8 +141,9 @@ Status CheckTables(const Program& program, const ProgramNode& node, const Expect
   if (program.ConstantOf(node.Input(1)) != nullptr && (!cosines || !sines))
     return Different(node, fmt::format("tables that do not have {} pairs", pairs));
   for (size_t i = 0; cosines && sines && i < kRows * pairs; ++i) {
+    const size_t row = i / pairs;
     const double angle =
-        static_cast<double>(expected.frequencies[i % pairs]) * static_cast<double>(i / pairs);
+        static_cast<double>(expected.frequencies[i % pairs]) * static_cast<double>(row);
     const double error = std::max(std::abs(std::cos(angle) * expected.magnitude - (*cosines)[i]),
                                   std::abs(std::sin(angle) * expected.magnitude - (*sines)[i]));
     if (!(error <= kTableTolerance))

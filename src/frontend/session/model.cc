@@ -28,14 +28,18 @@ std::string TokenText(const Tokenizer& tokenizer, int32_t id) {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
+Result<std::unique_ptr<Model>> Model::Create(const std::filesystem::path& path,
+                                             SpecAfterwards afterwards) {
   TENON_ASSIGN_OR_RETURN(ModelSource source, OpenModel(path));
   const bool genai = !FindGenaiDirectory(path).empty();
   if (const auto found = FindOnnxExport(path); found && !genai)
     TENON_RETURN_IF_ERROR(CheckExportedAttention(found->graph, source));
   std::unique_ptr<Model> model(new Model(std::move(source)));
   model->path_ = path;
-  TENON_ASSIGN_OR_RETURN(model->tokenizer_, Tokenizer::Create(std::move(model->source_.tokenizer)));
+  TokenizerSpec& spec = model->source_.tokenizer;
+  TENON_ASSIGN_OR_RETURN(
+      model->tokenizer_,
+      Tokenizer::Create(afterwards == SpecAfterwards::kKept ? spec : std::move(spec)));
   if (model->has_chat_template()) {
     TENON_ASSIGN_OR_RETURN(model->chat_template_,
                            ChatTemplate::Parse(model->source_.chat_template));
@@ -43,8 +47,12 @@ Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
   return model;
 }
 
+Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path) {
+  return Create(path, SpecAfterwards::kMoved);
+}
+
 Result<std::unique_ptr<Model>> Model::OpenInOrder(const std::filesystem::path& path) {
-  TENON_ASSIGN_OR_RETURN(auto model, Open(path));
+  TENON_ASSIGN_OR_RETURN(auto model, Create(path, SpecAfterwards::kKept));
   TENON_RETURN_IF_ERROR(RestoreColumnOrder(model->source_));
   return model;
 }

@@ -59,8 +59,10 @@ struct LoadOptions {
 
 class Model {
  public:
+  // source() is without its tokenizer's specification afterwards: tokenizer() has it.
   static Result<std::unique_ptr<Model>> Open(const std::filesystem::path& path);
-  // With the columns of all matrices in the model's order (model/column_order.h).
+  // To make another file of it: with the columns of all matrices in the model's order
+  // (model/column_order.h), and the whole source.
   static Result<std::unique_ptr<Model>> OpenInOrder(const std::filesystem::path& path);
 
   // Decides the plan without reading weights, so that needs can be told. Replaces an earlier one.
@@ -86,7 +88,12 @@ class Model {
   int64_t context_tokens() const { return context_tokens_; }
 
  private:
+  // What becomes of source().tokenizer: only writers need a copy of the vocabulary.
+  enum class SpecAfterwards : uint8_t { kMoved, kKept };
+
   explicit Model(ModelSource source) : source_(std::move(source)), weights_(source_) {}
+  static Result<std::unique_ptr<Model>> Create(const std::filesystem::path& path,
+                                               SpecAfterwards afterwards);
   Status ChooseKernels(const LoadOptions& options);
   RunnerOptions ToRunnerOptions(const LoadOptions& options) const;
 

@@ -66,7 +66,7 @@ uint64_t ImageDigest(std::span<const std::byte> image, ThreadPool& pool) {
 
 template <size_t kSize>
 void Fill(std::array<char, kSize>& field, std::string_view text) {
-  std::memcpy(field.data(), text.data(), std::min(text.size(), kSize));
+  std::copy_n(text.begin(), std::min(text.size(), kSize), field.begin());
 }
 
 template <size_t kSize>
