@@ -9,7 +9,10 @@
 namespace tenon {
 
 OptionReader::OptionReader(std::string_view module, const nlohmann::json& options)
-    : path_(fmt::format("modules.{}", module)), options_(options) {
+    : OptionReader(TopLevel{fmt::format("modules.{}", module)}, options) {}
+
+OptionReader::OptionReader(TopLevel block, const nlohmann::json& options)
+    : path_(std::move(block.name)), options_(options) {
   if (!options_.is_object() && !options_.is_null())
     status_ = InvalidArgument(
         fmt::format("found {}, expected options by name", options_.type_name()), path_);
@@ -115,8 +118,7 @@ Status OptionReader::Finish() {
   if (status_.ok() && options_.is_object()) {
     for (const auto& [name, value] : options_.items()) {
       if (std::ranges::find(known_, name) == known_.end()) {
-        Fail(name,
-             fmt::format("not an option of this module; it has: {}", fmt::join(known_, ", ")));
+        Fail(name, fmt::format("unknown option; there are: {}", fmt::join(known_, ", ")));
         break;
       }
     }

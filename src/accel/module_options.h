@@ -24,6 +24,11 @@ class OptionReader {
  public:
   // `options` must outlive the reader.
   OptionReader(std::string_view module, const nlohmann::json& options);
+  // A block of its own, such as `monitoring`: errors name "monitoring.p99_rollback".
+  struct TopLevel {
+    std::string name;
+  };
+  OptionReader(TopLevel block, const nlohmann::json& options);
 
   void Int(std::string_view name, int64_t& value, OptionRange range);
   void Number(std::string_view name, double& value, OptionRange range);
@@ -34,6 +39,8 @@ class OptionReader {
   // One of `choices`; sets its index.
   void Choice(std::string_view name, size_t& index, std::span<const std::string_view> choices);
 
+  // What was wrong so far, with options nobody asked for left alone.
+  const Status& FirstError() const { return status_; }
   Status Finish();
 
  private:

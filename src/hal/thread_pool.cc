@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "hal/cpu/spin_pause.h"
 #include "hal/topology.h"
 
 namespace tenon {
@@ -34,14 +35,6 @@ constexpr std::chrono::microseconds kSpinTime{50};
 
 // Pauses between two looks at the clock; a pause is 10 to 40 ns.
 constexpr int kPausesPerClockRead = 16;
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
 
 // Sleeps until woken, unless `word` no longer holds `seen`. May return early.
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen) {
@@ -64,7 +57,7 @@ bool SpinUntil(SpinMode mode, Done done) {
   const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
   do {
     for (int i = 0; i < kPausesPerClockRead; ++i) {
-      Pause();
+      SpinPause();
       if (done())
         return true;
     }

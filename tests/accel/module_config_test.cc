@@ -32,6 +32,22 @@ monitoring: { min_latency_saving: 15%, p99_rollback: 0.4 }
   EXPECT_EQ(config->monitoring["p99_rollback"], 0.4);
 }
 
+TEST(ModuleConfigTest, TheAcceptanceRuleIsAnOptionOfTheModuleThatDrafts) {
+  const auto option = [](const std::string& module) {
+    const auto config = ParseModuleConfig(
+        "monitoring: { max_acceptance_rate: 0.9 }\nmodules: { " + module + " }", "t.yaml");
+    EXPECT_TRUE(config.ok()) << config.error().ToString();
+    EXPECT_TRUE(config->monitoring.empty());
+    return config->modules.at(0).options.value("max_acceptance_rate", -1.0);
+  };
+  EXPECT_EQ(option("self_spec"), 0.9);
+  EXPECT_EQ(option("self_spec: { max_acceptance_rate: 0.8 }"), 0.8);
+  EXPECT_EQ(option("ngram"), -1.0);
+  const auto wrong = ParseModuleConfig("\nmonitoring: { max_acceptance_rate: 2 }", "t.yaml");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().where, "t.yaml:2: monitoring.max_acceptance_rate");
+}
+
 TEST(ModuleConfigTest, ReadsQuantizationAndScheduling) {
   for (const char* text :
        {"kv_cache: 4bit_nf4\nquantization: { recomputation: true }",

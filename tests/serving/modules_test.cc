@@ -115,6 +115,20 @@ TEST_F(ModulesTest, TheConfigurationIsFollowed) {
             "monitoring.min_latency_savings");
 }
 
+TEST(MonitoringTest, WhatNobodyKnowsIsRefusedWithItsPlace) {
+  const auto error = [](const std::string& yaml) {
+    const auto config = ParseModuleConfig(yaml, "t.yaml");
+    EXPECT_TRUE(config.ok());
+    const Status status = CheckModuleConfig(*config);
+    return status.ok() ? std::string() : status.error().where;
+  };
+  EXPECT_EQ(error("monitoring: { p99_rollback: 10% }\nmodule_memory_quota: { ngram: 1% }"), "");
+  EXPECT_EQ(error("\nmonitoring: { bogus: 1 }"), "t.yaml:2: monitoring.bogus");
+  EXPECT_EQ(error("module_memory_quota: { bogus: 1% }"), "t.yaml:1: module_memory_quota.bogus");
+  EXPECT_EQ(error("module_memory_quota: { ngram: 90%, routing: 20% }"),
+            "t.yaml:1: module_memory_quota");
+}
+
 TEST(MonitoringTest, SharesAndQuotas) {
   const auto rules = ReadMonitoring({{"min_latency_saving", "20%"}, {"p99_rollback", 0.5}}, {});
   ASSERT_TRUE(rules.ok());
@@ -124,7 +138,7 @@ TEST(MonitoringTest, SharesAndQuotas) {
       ReadQuotas({{"routing", "15%"}, {"quantization", "60%"}, {"phase_splitting", "25%"}}, 1000);
   ASSERT_TRUE(quotas.ok()) << quotas.error().ToString();
   EXPECT_EQ(quotas->shares.size(), 3U);
-  EXPECT_FALSE(ReadQuotas({{"a", "70%"}, {"b", "40%"}}, 1000).ok());
+  EXPECT_FALSE(ReadQuotas({{"ngram", "70%"}, {"routing", "40%"}}, 1000).ok());
 }
 
 }  // namespace

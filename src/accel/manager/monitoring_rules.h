@@ -16,8 +16,6 @@ struct MonitoringRules {
   double max_integrity_failures = 0.005;
   // A module is rolled back when its P99 rises by this share over its own baseline.
   double p99_rollback = 0.40;
-  // Above this acceptance of drafts a cheaper draft pays (METHODS of the draft modules).
-  double max_acceptance_rate = 0.95;
 
   // Share of the steps that run without one of the modules (or, of a withdrawn one, with it), to
   // measure what it saves.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "frontend/serving/module_control.h"
 #include "hal/kv_type.h"
 
 namespace tenon {
@@ -20,6 +21,7 @@ Result<ModuleConfig> ModuleFlags::ToConfig() const {
   ModuleConfig all;
   if (!config.empty()) {
     TENON_ASSIGN_OR_RETURN(all, ReadModuleConfig(config));
+    TENON_RETURN_IF_ERROR(CheckModuleConfig(all));
   }
   for (const std::string& flag : modules) {
     TENON_ASSIGN_OR_RETURN(ModuleConfig::Entry entry, ParseModuleFlag(flag));

@@ -2,21 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <future>
+#include <string_view>
 #include <utility>
 
+#include "accel/module_list.h"
 #include "accel/module_options.h"
+#include "base/log.h"
 
 namespace tenon {
 namespace {
 
-// The reader puts all that it reads below "modules".
-Status FinishTopLevel(OptionReader& reader) {
-  Status status = reader.Finish();
-  constexpr std::string_view kPrefix = "modules.";
-  if (!status.ok() && status.error().where.starts_with(kPrefix))
-    status.error().where.erase(0, kPrefix.size());
-  return status;
+// What a quota may be named besides a module: parts of a server whose memory is reserved elsewhere.
+constexpr std::string_view kReservedElsewhere[] = {"quantization", "phase_split",
+                                                   "phase_splitting"};
+
+Status CheckQuotaName(const std::string& name) {
+  std::string names;
+  for (const ModuleEntry& entry : KnownModules()) {
+    if (entry.name == name)
+      return {};
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  if (std::ranges::find(kReservedElsewhere, name) != std::end(kReservedElsewhere)) {
+    Log(LogLevel::kWarning, "module_memory_quota.{}: counts towards the sum, and limits nothing",
+        name);
+    return {};
+  }
+  return InvalidArgument(fmt::format("no such module; there are: {}", names),
+                         "module_memory_quota." + name);
 }
 
 }  // namespace
@@ -60,16 +75,15 @@ Status ModuleControl::Reconfigure(std::string_view module, nlohmann::json option
 }
 
 Result<MonitoringRules> ReadMonitoring(const nlohmann::json& monitoring, MonitoringRules rules) {
-  OptionReader reader("monitoring", monitoring);
+  OptionReader reader(OptionReader::TopLevel{"monitoring"}, monitoring);
   double cool_down_s = std::chrono::duration<double>(rules.first_cool_down).count();
-  reader.Share("max_acceptance_rate", rules.max_acceptance_rate);
   reader.Share("min_latency_saving", rules.min_latency_saving);
   reader.Share("max_integrity_failures", rules.max_integrity_failures);
   reader.Share("p99_rollback", rules.p99_rollback);
   reader.Share("shadow_share", rules.shadow_share);
   reader.Share("return_margin", rules.return_margin);
   reader.Number("cool_down_s", cool_down_s, {0.0, 86'400.0});
-  TENON_RETURN_IF_ERROR(FinishTopLevel(reader));
+  TENON_RETURN_IF_ERROR(reader.Finish());
   rules.first_cool_down = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(cool_down_s));
   rules.longest_cool_down = std::max(rules.longest_cool_down, rules.first_cool_down);
@@ -83,14 +97,15 @@ Result<ModuleQuotas> ReadQuotas(const nlohmann::json& quotas, int64_t module_mem
   if (!quotas.is_object() && !quotas.is_null())
     return InvalidArgument("found no shares by module name", "module_memory_quota");
   double sum = 0.0;
-  OptionReader reader("module_memory_quota", quotas);
+  OptionReader reader(OptionReader::TopLevel{"module_memory_quota"}, quotas);
   for (const auto& [name, value] : quotas.items()) {
+    TENON_RETURN_IF_ERROR(CheckQuotaName(name));
     double share = 0.0;
     reader.Share(name, share);
     sum += share;
-    result.shares.emplace_back(name == "phase_splitting" ? "phase_split" : name, share);
+    result.shares.emplace_back(name, share);
   }
-  TENON_RETURN_IF_ERROR(FinishTopLevel(reader));
+  TENON_RETURN_IF_ERROR(reader.Finish());
   constexpr double kRounding = 1e-6;
   if (sum > 1.0 + kRounding) {
     return InvalidArgument(
@@ -98,6 +113,16 @@ Result<ModuleQuotas> ReadQuotas(const nlohmann::json& quotas, int64_t module_mem
         "module_memory_quota");
   }
   return result;
+}
+
+Status CheckModuleConfig(const ModuleConfig& config) {
+  const auto monitoring = ReadMonitoring(config.monitoring, {});
+  if (!monitoring.ok())
+    return Placed(monitoring.error(), config.monitoring_where);
+  const auto quotas = ReadQuotas(config.memory_quota, 0);
+  if (!quotas.ok())
+    return Placed(quotas.error(), config.memory_quota_where);
+  return {};
 }
 
 }  // namespace tenon

@@ -16,6 +16,7 @@
 #include "accel/manager/supervised_engine.h"
 #include "base/result.h"
 #include "frontend/serving/serving_engine.h"
+#include "frontend/session/module_config.h"
 
 namespace tenon {
 
@@ -53,13 +54,15 @@ class ModuleControl {
   std::mutex rebuilding_;  // one at a time
 };
 
-// The `monitoring` block over `rules`: max_acceptance_rate, min_latency_saving,
-// max_integrity_failures, p99_rollback, shadow_share, return_margin, cool_down_s. Shares as numbers
-// or "15%". Fails naming the field.
+// The `monitoring` block over `rules`: min_latency_saving, max_integrity_failures, p99_rollback,
+// shadow_share, return_margin, cool_down_s. Shares as numbers or "15%". Fails naming the field.
 Result<MonitoringRules> ReadMonitoring(const nlohmann::json& monitoring, MonitoringRules rules);
 
-// `module_memory_quota`: a share for each module name; "phase_splitting" is read as phase_split, as
-// the requirement spells it.
+// `module_memory_quota`: a share for each module's name. Quantization and phase splitting may be
+// named too, for the sum: their memory is no module's.
 Result<ModuleQuotas> ReadQuotas(const nlohmann::json& quotas, int64_t module_memory);
+
+// Both blocks of a configuration, whether or not a module runs. Fails with file, line and field.
+Status CheckModuleConfig(const ModuleConfig& config);
 
 }  // namespace tenon

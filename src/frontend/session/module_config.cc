@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "accel/module_options.h"
 #include "base/file_io.h"
 
 namespace tenon {
@@ -139,7 +140,8 @@ Status ReadModules(const YAML::Node& node, YamlConverter& converter, ModuleConfi
   for (const auto& entry : node) {
     if (!entry.first.IsScalar())
       return converter.Fail(entry.first, "expected a module's name");
-    ModuleConfig::Entry module{entry.first.Scalar(), nlohmann::json::object()};
+    ModuleConfig::Entry module{entry.first.Scalar(), nlohmann::json::object(),
+                               converter.PlaceOf(entry.first)};
     if (module.name == "quantization") {
       TENON_RETURN_IF_ERROR(ReadQuantization(entry.second, converter, config));
       continue;
@@ -170,10 +172,14 @@ Status ReadField(const std::string& name, const YAML::Node& value, YamlConverter
                  ModuleConfig& config) {
   if (name == "modules")
     return ReadModules(value, converter, config);
-  if (name == "module_memory_quota")
+  if (name == "module_memory_quota") {
+    config.memory_quota_where = converter.PlaceOf(value);
     return ReadObject(value, converter, config.memory_quota);
-  if (name == "monitoring")
+  }
+  if (name == "monitoring") {
+    config.monitoring_where = converter.PlaceOf(value);
     return ReadObject(value, converter, config.monitoring);
+  }
   if (name == "scheduling")
     return ReadObject(value, converter, config.scheduling);
   if (name == "kv_cache")
@@ -184,6 +190,26 @@ Status ReadField(const std::string& name, const YAML::Node& value, YamlConverter
       value, fmt::format("unknown field '{}'; there are modules, module_memory_quota, monitoring, "
                          "scheduling, kv_cache and quantization",
                          name));
+}
+
+// The acceptance above which drafts become cheaper is a rule of the configuration and an option of
+// the module that drafts.
+Status PassAcceptanceOn(ModuleConfig& config) {
+  constexpr const char* kName = "max_acceptance_rate";
+  const auto found = config.monitoring.find(kName);
+  if (found == config.monitoring.end())
+    return {};
+  double ignored = 0.0;
+  OptionReader reader(OptionReader::TopLevel{"monitoring"}, config.monitoring);
+  reader.Share(kName, ignored);
+  if (const Status share = reader.FirstError(); !share.ok())
+    return Placed(share.error(), config.monitoring_where);
+  for (ModuleConfig::Entry& module : config.modules) {
+    if (module.name == "self_spec" && !module.options.contains(kName))
+      module.options[kName] = *found;
+  }
+  config.monitoring.erase(found);
+  return {};
 }
 
 Result<ModuleConfig> ReadRoot(const YAML::Node& root, const std::string& where) {
@@ -197,10 +223,17 @@ Result<ModuleConfig> ReadRoot(const YAML::Node& root, const std::string& where) 
     const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : std::string();
     TENON_RETURN_IF_ERROR(ReadField(name, entry.second, converter, config));
   }
+  TENON_RETURN_IF_ERROR(PassAcceptanceOn(config));
   return config;
 }
 
 }  // namespace
+
+Error Placed(Error error, const std::string& place) {
+  if (!place.empty())
+    error.where = error.where.empty() ? place : fmt::format("{}: {}", place, error.where);
+  return error;
+}
 
 Result<ModuleConfig> ParseModuleConfig(std::string_view yaml, const std::string& where) {
   if (yaml.size() > kMaxConfigBytes) {

@@ -97,7 +97,10 @@ Result<std::unique_ptr<Module>> ModuleSet::Make(const ModuleConfig::Entry& entry
   context.target_fingerprint = fingerprint_;
   context.models = models_.get();
   context.quota_bytes = quota_bytes;
-  return CreateModule(context);
+  auto module = CreateModule(context);
+  if (!module.ok())
+    return Placed(module.error(), entry.where);
+  return module;
 }
 
 }  // namespace tenon

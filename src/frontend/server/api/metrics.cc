@@ -38,45 +38,58 @@ constexpr double kWindowSeconds = 5.0;
 
 // Endpoints that are counted by their path; everything else is "other", so that clients can't make
 // new series.
-constexpr std::array<std::string_view, 34> kPaths = {"/v1/chat/completions",
-                                                     "/v1/completions",
-                                                     "/v1/embeddings",
-                                                     "/v1/models",
-                                                     "/v1/responses",
-                                                     "/v1/messages",
-                                                     "/completion",
-                                                     "/completions",
-                                                     "/infill",
-                                                     "/embedding",
-                                                     "/v1/rerank",
-                                                     "/v1/messages/count_tokens",
-                                                     "/tokenize",
-                                                     "/detokenize",
-                                                     "/health",
-                                                     "/v1/health",
-                                                     "/metrics",
-                                                     "/props",
-                                                     "/slots",
-                                                     "/apply-template",
-                                                     "/api/generate",
-                                                     "/api/chat",
-                                                     "/api/embed",
-                                                     "/api/embeddings",
-                                                     "/api/tags",
-                                                     "/api/show",
-                                                     "/api/ps",
-                                                     "/v1/ws",
-                                                     "/tenon.v1.Tenon/Generate",
-                                                     "/tenon.v1.Tenon/Chat",
-                                                     "/tenon.v1.Tenon/Embed",
-                                                     "/tenon.v1.Tenon/Tokenize",
-                                                     "/tenon.v1.Tenon/Detokenize",
-                                                     "/tenon.v1.Tenon/Models"};
+constexpr std::string_view kPaths[] = {"/v1/chat/completions",
+                                       "/v1/completions",
+                                       "/v1/embeddings",
+                                       "/v1/models",
+                                       "/v1/responses",
+                                       "/v1/messages",
+                                       "/completion",
+                                       "/completions",
+                                       "/infill",
+                                       "/embedding",
+                                       "/v1/rerank",
+                                       "/v1/messages/count_tokens",
+                                       "/tokenize",
+                                       "/detokenize",
+                                       "/health",
+                                       "/v1/health",
+                                       "/metrics",
+                                       "/props",
+                                       "/slots",
+                                       "/apply-template",
+                                       "/api/generate",
+                                       "/api/chat",
+                                       "/api/embed",
+                                       "/api/embeddings",
+                                       "/api/tags",
+                                       "/api/show",
+                                       "/api/ps",
+                                       "/v1/ws",
+                                       "/chat/completions",
+                                       "/rerank",
+                                       "/v1/reranking",
+                                       "/reranking",
+                                       "/models",
+                                       "/v1/modules",
+                                       "/api/version",
+                                       "/version",
+                                       "/tokenizer_info",
+                                       "/embeddings",
+                                       "/lora-adapters",
+                                       "/tenon.v1.Tenon/Generate",
+                                       "/tenon.v1.Tenon/Chat",
+                                       "/tenon.v1.Tenon/Embed",
+                                       "/tenon.v1.Tenon/Tokenize",
+                                       "/tenon.v1.Tenon/Detokenize",
+                                       "/tenon.v1.Tenon/Models"};
 
 std::string PathLabel(std::string_view path) {
-  if (path.starts_with("/slots/"))
-    return "/slots";
-  return std::ranges::find(kPaths, path) == kPaths.end() ? "other" : std::string(path);
+  for (const std::string_view parent : {"/slots", "/v1/models"}) {
+    if (path.starts_with(parent) && path.substr(parent.size()).starts_with('/'))
+      return std::string(parent);
+  }
+  return std::ranges::find(kPaths, path) == std::end(kPaths) ? "other" : std::string(path);
 }
 
 struct Value {

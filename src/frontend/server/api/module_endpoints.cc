@@ -55,7 +55,6 @@ Json ReportJson(const ManagerReport& report) {
     json["modules"].push_back(ModuleJson(entry));
   const MonitoringRules& rules = report.rules;
   json["monitoring"] = {
-      {"max_acceptance_rate", rules.max_acceptance_rate},
       {"min_latency_saving", rules.min_latency_saving},
       {"max_integrity_failures", rules.max_integrity_failures},
       {"p99_rollback", rules.p99_rollback},
