@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
+
 namespace tenon {
 namespace {
 
@@ -161,6 +163,7 @@ std::optional<Matrix> InverseFactor(const Matrix& h, MatrixEngine& engine) {
 DampedFactor FactorWithDamping(const Matrix& h, float damping, MatrixEngine& engine) {
   const float mean = MeanDiagonal(h);
   // From 1e4 on the sum is a multiple of the identity in float, which always factorizes.
+  TENON_CHECK(!std::isnan(damping));
   for (float share = damping;; share = std::max(share * 10.0F, 1e-6F)) {
     Matrix damped = h;
     ReviveDead(damped, mean);

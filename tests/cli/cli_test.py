@@ -171,6 +171,23 @@ class ModelTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(text, done.stdout, stage)
 
+    def test_flags_that_would_be_ignored_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            link = os.path.join(folder, "link.gguf")
+            os.symlink("/dev/null", link)
+            out = os.path.join(folder, "out.gguf")
+            for arguments, named in ((["convert", SMOLLM, link], "link.gguf"),
+                                     (["convert", SMOLLM, out, "--int8"], "--int8"),
+                                     (["convert", SMOLLM, out, "--dtype", "f16"], "--dtype"),
+                                     (["quantize", SMOLLM, out, "--damp", "nan"], "--damp"),
+                                     (["quantize", SMOLLM, out, "--type", "q4_0", "--w-bits", "8"], "--type"),
+                                     (["perplexity", SMOLLM, "-f", __file__, "--max-delta-ppl", "1"], "--kl-base")):
+                done = run(*arguments)
+                self.assertIn(done.returncode, (1, 2), arguments)
+                self.assertIn(named, done.stderr)
+            self.assertTrue(os.path.islink(link))
+            self.assertFalse(os.path.exists(out))
+
     def test_bench_modules(self):
         with tempfile.TemporaryDirectory() as folder:
             prompts = os.path.join(folder, "prompts.jsonl")

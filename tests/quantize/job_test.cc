@@ -148,7 +148,32 @@ TEST(QuantizeModel, RefusesBadRequests) {
   EXPECT_EQ(run.Go().error().where, "--calib-data");
   run.request.options.calibration = run.folder / "missing.txt";
   EXPECT_FALSE(run.Go().ok());
+  run.request.evaluation = run.folder / "short.txt";
+  std::ofstream(run.request.evaluation) << "too short";
+  EXPECT_EQ(run.Go().error().where, "--validate");
   EXPECT_FALSE(std::filesystem::exists(run.request.output));
+}
+
+// One weight of the file's last matrix becomes what no number is.
+TEST(QuantizeModel, RefusesWeightsThatAreNoNumbers) {
+  for (const uint32_t bits : {0x7fc00000U, 0x7f800000U}) {
+    QuantizeRun run(QuantizeMethod::kRtn);
+    const auto source = OpenGguf(run.request.input);
+    ASSERT_TRUE(source.ok());
+    const TensorInfo* matrix = source->Find("blk.0.ffn_up.weight");
+    ASSERT_TRUE(matrix != nullptr && matrix->dtype == DType::kF32);
+    const auto whole = source->files.front().bytes();
+    const auto at = source->Bytes(*matrix).data() + 4 * (matrix->columns() + 3) - whole.data();
+    std::fstream file(run.request.input, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(at);
+    file.write(reinterpret_cast<const char*>(&bits), sizeof(bits));
+    file.close();
+    const auto report = run.Go();
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.error().code, ErrorCode::kCorrupt);
+    EXPECT_EQ(report.error().where, "blk.0.ffn_up.weight");
+    EXPECT_NE(report.error().message.find("row 1, column 3"), std::string::npos);
+  }
 }
 
 TEST(CalibrationTexts, JsonLinesArraysAndPlainText) {

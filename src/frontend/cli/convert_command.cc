@@ -132,24 +132,68 @@ Status ConvertToHf(const ModelSource& source, const ConvertFlags& flags) {
   return ExportHf(source, supply, options, flags.output);
 }
 
+// The output is renamed into its place, which would replace a device or a link by a file.
+Status CheckOutput(const fs::path& input, const fs::path& output) {
+  std::error_code error;
+  if (fs::equivalent(input, output, error))
+    return InvalidArgument("the output is the input", output.string());
+  const fs::file_status status = fs::symlink_status(output, error);
+  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
+    return InvalidArgument("found a link or a device, a new file or an ordinary one expected",
+                           output.string());
+  return {};
+}
+
+enum class Form : uint8_t { kOnnx, kTensorRt, kSafetensors, kGguf, kUnknown };
+
+Form FormOf(const ConvertFlags& flags) {
+  const fs::path extension = fs::path(flags.output).extension();
+  if (flags.to == "tensorrt")
+    return Form::kTensorRt;
+  if (flags.to == "onnx" || (flags.to.empty() && extension == ".onnx"))
+    return Form::kOnnx;
+  if (flags.to == "safetensors")
+    return Form::kSafetensors;
+  if (flags.to == "gguf" || (flags.to.empty() && extension == ".gguf"))
+    return Form::kGguf;
+  return Form::kUnknown;
+}
+
+// Flags that the form has no use for.
+Status CheckFlags(const ConvertFlags& flags, Form form) {
+  if (form == Form::kGguf && (flags.int8 || flags.int4))
+    return InvalidArgument(
+        "not for GGUF, whose tensors keep their types; `tenon quantize` makes "
+        "files of fewer bits",
+        flags.int8 ? "--int8" : "--int4");
+  if (form != Form::kSafetensors && flags.int4)
+    return InvalidArgument("only for --to safetensors", "--int4");
+  if (form != Form::kSafetensors && !flags.dtype.empty())
+    return InvalidArgument("only for --to safetensors", "--dtype");
+  return {};
+}
+
 Status Convert(const ConvertFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const fs::path path, ResolveModel(flags.input));
+  const Form form = FormOf(flags);
+  TENON_RETURN_IF_ERROR(CheckOutput(path, flags.output));
+  TENON_RETURN_IF_ERROR(CheckFlags(flags, form));
   TENON_ASSIGN_OR_RETURN(ModelSource source, OpenModel(path));
   TENON_RETURN_IF_ERROR(RestoreColumnOrder(source));
   TENON_RETURN_IF_ERROR(CheckMemory(flags, source));
   const fs::path output(flags.output);
   const OnnxWeights weights = flags.int8 ? OnnxWeights::kI8 : OnnxWeights::kF32;
-  if (flags.to == "tensorrt") {
+  if (form == Form::kTensorRt) {
     fs::path onnx = output;
     onnx.replace_extension(".onnx");
     TENON_RETURN_IF_ERROR(ExportOnnx(source, weights, onnx));
     return BuildTensorRt(onnx, output);
   }
-  if (flags.to == "onnx" || (flags.to.empty() && output.extension() == ".onnx"))
+  if (form == Form::kOnnx)
     return ExportOnnx(source, weights, output);
-  if (flags.to == "safetensors")
+  if (form == Form::kSafetensors)
     return ConvertToHf(source, flags);
-  if (flags.to == "gguf" || (flags.to.empty() && output.extension() == ".gguf"))
+  if (form == Form::kGguf)
     return ConvertToGguf(source, flags);
   return Unsupported(fmt::format("'{}' names no format that is written; .onnx or .gguf, or --to "
                                  "expected",

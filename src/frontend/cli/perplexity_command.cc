@@ -115,7 +115,8 @@ CommandBody DefinePerplexity(CLI::App& app) {
                "In float, with inputs of linears rounded to 8 bits and one scale a token: what a "
                "W8A8 or W4A8 engine gives");
   app.add_option("--max-delta-ppl", flags->max_delta_ppl,
-                 "With --kl-base: fail when the perplexity is higher than the base's by more");
+                 "With --kl-base: fail when the perplexity is higher than the base's by more")
+      ->needs("--kl-base");
   app.add_flag("--json", flags->json, "As JSON");
   return [flags] { return Perplexity(*flags); };
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -45,8 +46,22 @@ Status ParseRates(const std::string& text, QuantizeOptions& options) {
   return InvalidArgument(fmt::format("'{}'; two numbers such as 1e-3:1e-5 expected", text), "--lr");
 }
 
+// The command line's own range check lets "nan" pass.
+Status CheckNumbers(const QuantizeFlags& flags) {
+  const QuantizeOptions& options = flags.request.options;
+  if (std::isnan(options.damping))
+    return InvalidArgument("found nan, expected 0 to 10", "--damp");
+  if (std::isnan(options.alpha))
+    return InvalidArgument("found nan, expected 0 to 1", "--alpha");
+  if (flags.gate.chunks == 0)
+    return InvalidArgument("found 0, expected a number of chunks, or -1 for all",
+                           "--validate-chunks");
+  return {};
+}
+
 Status Resolve(QuantizeFlags& flags) {
   QuantizeRequest& request = flags.request;
+  TENON_RETURN_IF_ERROR(CheckNumbers(flags));
   TENON_ASSIGN_OR_RETURN(request.input, ResolveModel(flags.input));
   request.output = flags.output;
   request.evaluation = flags.validate;
@@ -187,7 +202,8 @@ void AddMethodFlags(CLI::App& app, QuantizeFlags& flags) {
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
   app.add_option("--type", options.type,
                  "Block format or mix instead of --w-bits: q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, "
-                 "q3_k, q4_k, q5_k, q6_k, q3_k_m, q4_k_m, q5_k_m");
+                 "q3_k, q4_k, q5_k, q6_k, q3_k_m, q4_k_m, q5_k_m")
+      ->excludes("--w-bits");
   app.add_option("--damp", options.damping, "Damping, share of the mean diagonal (default: 0.01)")
       ->check(CLI::Range(0.0, 10.0));
   app.add_option("--alpha", options.alpha, "Exponent of smoothquant (default: 0.5)")

@@ -109,7 +109,8 @@ Status FitMemory(Model& model, const RunFlags& flags, const ModuleConfig& config
   const MemoryNeeds least = model.runner().NeedsWith(threads, spill);
   const int64_t room = limit - taken - least.total() - kUncountedBytes;
   // Modules may load models of their own.
-  if (room >= 0 && config.modules.empty()) {
+  const bool may_spill = config.modules.empty();
+  if (room >= 0 && may_spill) {
     spill.resident_bytes = room;
     options.weight_spill = std::move(spill);
     Log(LogLevel::kWarning,
@@ -121,11 +122,12 @@ Status FitMemory(Model& model, const RunFlags& flags, const ModuleConfig& config
   return MakeError(
       ErrorCode::kResourceExhausted,
       fmt::format("{} bytes are needed ({} weights, {} KV cache, {} workspace, {} are taken "
-                  "already), or {} with weights that are read from a file in each step; {} are "
+                  "already), or {} with weights that are read from a file in each step{}; {} are "
                   "allowed; a smaller context (-c), batch (-b), cache type (-ctk) or a quantized "
                   "model (tenon quantize) needs less",
                   taken + needs.total(), needs.weights, needs.kv, needs.workspace, taken,
-                  limit - room, limit),
+                  limit - room, may_spill ? "" : ", which goes without acceleration modules only",
+                  limit),
       "--max-memory");
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -50,6 +51,19 @@ void LayeredWeights::Release(std::string_view name, uint64_t offset, uint64_t co
     below_.Release(name, offset, count);
 }
 
+namespace {
+
+Status CheckRow(std::string_view name, int64_t row, std::span<const float> values) {
+  for (size_t j = 0; j < values.size(); ++j) {
+    if (!std::isfinite(values[j]))
+      return Corrupt(fmt::format("row {}, column {} is {}, a number expected", row, j, values[j]),
+                     std::string(name));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<Matrix> LoadMatrix(const WeightSource& source, std::string_view name) {
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
   return LoadRows(source, name, 0, view.rows);
@@ -71,7 +85,9 @@ Result<Matrix> LoadRows(const WeightSource& source, std::string_view name, int64
     } else {
       encoded = view.bytes.subspan(offset, row_bytes);
     }
-    DequantizeRow(view.dtype, encoded, {matrix.Row(row), static_cast<size_t>(view.columns)});
+    const std::span<float> values(matrix.Row(row), static_cast<size_t>(view.columns));
+    DequantizeRow(view.dtype, encoded, values);
+    TENON_RETURN_IF_ERROR(CheckRow(name, first + row, values));
   }
   return matrix;
 }

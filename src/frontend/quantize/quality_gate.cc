@@ -8,7 +8,6 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t kContext = 512;
 // Rows of logits in one step: 25 MB for a vocabulary of 49,152.
 constexpr int64_t kScoredRows = 128;
 
@@ -17,7 +16,7 @@ Result<std::unique_ptr<Model>> Load(const std::filesystem::path& path, Precision
   TENON_ASSIGN_OR_RETURN(auto model, Model::Open(path));
   LoadOptions options;
   options.threads = threads;
-  options.context_tokens = kContext;
+  options.context_tokens = kGateContext;
   options.batch_outputs = kScoredRows;
   options.precision = precision;
   TENON_RETURN_IF_ERROR(model->Load(options));
@@ -34,7 +33,7 @@ Result<PerplexityResult> CompareModels(const std::filesystem::path& original,
   TENON_ASSIGN_OR_RETURN(auto base, Load(original, Precision::kReference, options.threads));
   TENON_ASSIGN_OR_RETURN(auto model, Load(quantized, Precision::kFast, options.threads));
   PerplexityOptions measure;
-  measure.context = kContext;
+  measure.context = kGateContext;
   measure.max_chunks = options.chunks;
   measure.base = base.get();
   const std::string_view bytes(reinterpret_cast<const char*>(text.bytes().data()), text.size());

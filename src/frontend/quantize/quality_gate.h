@@ -10,9 +10,12 @@
 
 namespace tenon {
 
+// Tokens of a chunk.
+inline constexpr int64_t kGateContext = 512;
+
 struct GateOptions {
   std::filesystem::path text;
-  int64_t chunks = 16;  // of 512 tokens; -1: all
+  int64_t chunks = 16;  // of kGateContext tokens; -1: all
   int threads = 0;
   double max_delta_ppl = 0.5;
 };

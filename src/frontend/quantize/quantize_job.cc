@@ -13,6 +13,7 @@
 #include "frontend/quantize/layered_weights.h"
 #include "frontend/quantize/model_output.h"
 #include "frontend/quantize/pooled_matrix_engine.h"
+#include "frontend/quantize/quality_gate.h"
 #include "frontend/quantize/segment_runner.h"
 #include "frontend/session/model.h"
 #include "frontend/session/source_weights.h"
@@ -38,6 +39,7 @@ class Job {
   using Clock = std::chrono::steady_clock;
 
   Status Open();
+  Status ReadEvaluation();
   Status Calibrate();
   Status CheckMemory();
   int64_t SegmentBytes(const GraphRange& range) const;
@@ -68,7 +70,8 @@ class Job {
   Graph graph_;
   std::vector<GraphRange> ranges_;
   std::optional<CalibrationSet> set_;
-  Matrix states_;  // [calibration tokens, columns] between the pieces
+  std::vector<int32_t> evaluation_;  // tokens of the text that the result is validated on
+  Matrix states_;                    // [calibration tokens, columns] between the pieces
 };
 
 void Job::Warn(std::string text) {
@@ -112,6 +115,21 @@ Status Job::Open() {
   return {};
 }
 
+// Before hours of work, not after them.
+Status Job::ReadEvaluation() {
+  if (request_.evaluation.empty())
+    return {};
+  TENON_ASSIGN_OR_RETURN(const std::string text,
+                         ReadWholeFile(request_.evaluation, kMostTextBytes));
+  evaluation_ = model_->tokenizer().Encode(text, SpecialText::kPlain, AddSpecial::kNone);
+  if (static_cast<int64_t>(evaluation_.size()) >= kGateContext)
+    return {};
+  return InvalidArgument(
+      fmt::format("{} has {} tokens; one chunk needs {}", request_.evaluation.string(),
+                  evaluation_.size(), kGateContext),
+      "--validate");
+}
+
 Status Job::Calibrate() {
   const QuantizeOptions& options = request_.options;
   if (options.calibration.empty()) {
@@ -129,13 +147,7 @@ Status Job::Calibrate() {
   TENON_ASSIGN_OR_RETURN(set_, MakeCalibrationSet(texts, model_->tokenizer(), limits));
   report_.calibration_texts = set_->texts;
   report_.calibration_tokens = set_->sequences.size();
-  std::vector<int32_t> evaluation;
-  if (!request_.evaluation.empty()) {
-    TENON_ASSIGN_OR_RETURN(const std::string text,
-                           ReadWholeFile(request_.evaluation, kMostTextBytes));
-    evaluation = model_->tokenizer().Encode(text, SpecialText::kPlain, AddSpecial::kNone);
-  }
-  for (std::string& warning : CalibrationWarnings(*set_, evaluation))
+  for (std::string& warning : CalibrationWarnings(*set_, evaluation_))
     Warn(std::move(warning));
   return {};
 }
@@ -292,6 +304,7 @@ Status Job::RunSegment(size_t index, SegmentStore& store) {
 Result<QuantizeReport> Job::Run() {
   const Clock::time_point start = Clock::now();
   TENON_RETURN_IF_ERROR(Open());
+  TENON_RETURN_IF_ERROR(ReadEvaluation());
   TENON_RETURN_IF_ERROR(Calibrate());
   TENON_RETURN_IF_ERROR(CheckMemory());
   TENON_ASSIGN_OR_RETURN(SegmentStore store,

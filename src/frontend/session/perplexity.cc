@@ -132,7 +132,7 @@ Status Scorer::Prepare(std::string_view text) {
   if (chunks_ < 1) {
     return InvalidArgument(
         fmt::format("the text has {} tokens; one chunk needs {}", tokens_.size(), options_.context),
-        "--file");
+        "the text");
   }
   return OpenFiles();
 }
@@ -233,6 +233,10 @@ Status Scorer::ScoreRows(std::span<const float> logits, std::span<const int32_t>
     const auto model_row = std::span(log_probabilities_).subspan(row * vocabulary, vocabulary);
     Score score;
     score.nll = -static_cast<double>(model_row[static_cast<size_t>(targets[row])]);
+    if (std::isnan(score.nll))
+      return Corrupt(
+          fmt::format("the log-probability of scored token {} is not a number", scores_.size()),
+          "the model's logits");
     if (writer_.has_value())
       TENON_RETURN_IF_ERROR(writer_->Write(model_row));
     if (reader_.has_value()) {
