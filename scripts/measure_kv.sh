@@ -6,7 +6,7 @@ set -euo pipefail
 tenon=$1 bench=$2 text=$3 model=${4:-smollm2-135m-instruct}
 base=$(mktemp)
 trap 'rm -f "$base"' EXIT
-for shape in "512 12" "8000 2"; do
+for shape in "512 12" "8000 1"; do
   read -r context chunks <<< "$shape"
   common=(perplexity "$model" -f "$text" -c "$context" --chunks "$chunks" --reference --json)
   echo "== $chunks chunks of $context, base f32: $("$tenon" "${common[@]}" --save-base "$base" 2> /dev/null)"
