@@ -58,8 +58,8 @@ class ModuleControl {
 // or "15%". Fails naming the field.
 Result<MonitoringRules> ReadMonitoring(const nlohmann::json& monitoring, MonitoringRules rules);
 
-// `module_memory_quota`: a share for each module name; "phase_splitting" is read as phase_split, as
-// the requirement spells it.
+// `module_memory_quota`: a share for each module name; "phase_splitting" is another name of
+// phase_split.
 Result<ModuleQuotas> ReadQuotas(const nlohmann::json& quotas, int64_t module_memory);
 
 }  // namespace tenon
