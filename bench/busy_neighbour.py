@@ -2,7 +2,7 @@
 """Decode speed beside a process that does nothing but compute, as a share of the quiet speed, for
 Tenon and llama.cpp in alternating rounds.
 
-  bench/busy_neighbour.py --tenon build/bin/tenon --model FILE.gguf --python .venv/bin/python
+  bench/busy_neighbour.py --tenon build/release/bin/tenon --model FILE.gguf --python .venv/bin/python
 
 The neighbour is left to the system's scheduler, as one of a user's would be. Both engines use as many
 threads as there are CPUs, so one of them always shares its core. Ends after --minutes, with the

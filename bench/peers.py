@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tenon beside its peers: any list of models, in interleaved rounds, within a number of minutes.
 
-  bench/peers.py --tenon build/bin/tenon --python .venv/bin/python --minutes 30 --out docs/peers.md \\
+  bench/peers.py --tenon build/release/bin/tenon --python .venv/bin/python --minutes 30 --out docs/peers.md \\
       --model "SmolLM2 Q4_1=smollm2.gguf" --model "SmolLM2 F16=smollm2-f16.gguf"
 
 Each round runs every model once with Tenon and once with every peer, each in a process of its own. A

@@ -2,7 +2,7 @@
 """Quantizers beside each other: perplexity, divergence from the float model, bytes and speed, all from one F16
 file. Rows of llama.cpp are made by its own quantizer and run by Tenon, so that kernels do not differ.
 
-  bench/quant_table.py --tenon build/bin/tenon --source F16.gguf --calibration OTHER.txt --text TEST.txt \\
+  bench/quant_table.py --tenon build/release/bin/tenon --source F16.gguf --calibration OTHER.txt --text TEST.txt \\
       --work FOLDER --out table.md [--rows w4 w8a8 w4a8 outliers] [--chunks 12] [--speed] [--emulate] [--llama-cpp]
 
 Files in the work folder are used again; delete them to make them anew. Needs the Python package gguf, and

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # All figures of the serving engine, for a machine that does nothing else (some 6 minutes):
 #   bench/serving.sh BUILD MODEL.gguf [LLAMA_SERVER]
-# Tokens per second over HTTP beside llama-server in interleaved rounds (goals: 1.5, 2, 3 and 3 times as many at 1, 4, 8
-# and 16 streams, and 90% of the model alone); the engine beside `tenon bench` without a server; latency between tokens
-# beside a long prefill; continuous against static batching; the cost of token masks.
+# Tokens per second over HTTP beside llama-server in interleaved rounds, and as a part of the model alone: a server
+# should keep the engine's own lead (2.1, 3.0, 3.2 and 3.4 times at 1, 4, 8 and 16 sequences, docs/performance.md) and
+# lose little to HTTP; the engine beside `tenon bench` without a server; latency between tokens beside a long prefill;
+# continuous against static batching; the cost of token masks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 model=$2 llama=${3:-}

@@ -124,7 +124,7 @@ void PrintGaps(const std::vector<double>& idle, const std::vector<double>& besid
     fmt::print("  {:<8} p50 {:6.1f} ms   p99 {:6.1f} ms   {} gaps\n", name, 1e3 * At(*gaps, 50),
                1e3 * At(*gaps, 99), gaps->size());
   }
-  fmt::print("  p99 beside the prefill is {:.2f} times the idle one (goal: under 3)\n",
+  fmt::print("  p99 beside the prefill is {:.2f} times the idle one\n",
              At(beside, 99) / At(idle, 99));
 }
 
@@ -277,7 +277,7 @@ void PrintPolicies(Model& model) {
       fmt::print("  {:<19} {:6.2f} requests/s   {:4.1f} sequences in a step\n", name,
                  one->requests_s, one->occupancy);
     }
-    fmt::print("  continuous is {:+.0f}% over padded (goal: +180%), {:+.0f}% over leaving rows\n",
+    fmt::print("  continuous is {:+.0f}% over padded, {:+.0f}% over leaving rows\n",
                100.0 * (continuous.requests_s / padded.requests_s - 1.0),
                100.0 * (continuous.requests_s / leaving.requests_s - 1.0));
   }

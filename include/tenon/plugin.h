@@ -7,10 +7,11 @@
  * Tenon's own graphs (docs/add-op.md). This header is the whole interface: plain C, no other header
  * of Tenon, nothing to link with.
  *
- * Threading: Tenon calls shape and run of one operator from one thread at a time for each session;
- * several sessions may call at once. Strings and tables that a plugin hands out must stay valid
- * until the process ends; what Tenon hands to a call is valid during the call. No exception may
- * leave a function of the plugin.
+ * Threading: for one model or graph Tenon calls shape and run one after the other, each on the one
+ * thread that builds the graph or runs the step. A process with several models or graphs may call
+ * the same operator for each of them at once. Strings and tables that a plugin hands out must stay
+ * valid until the process ends; what Tenon hands to a call is valid during the call. No exception
+ * may leave a function of the plugin.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H

@@ -2,9 +2,8 @@
 //
 // Level 0 reads both halves of the hierarchical KV cache, level 1 the upper one alone. Where nearly
 // every guess is accepted, a cheaper draft is affordable; where too many are refused, a better one
-// is worth its bytes (the requirement's max_acceptance_rate, with the direction put right). A level
-// is judged by its own guesses only, kWindow of them, so that it can't flap from one round to the
-// next. Threading: values.
+// is worth its bytes. A level is judged by its own guesses only, kWindow of them, so that it can't
+// flap from one round to the next. Threading: values.
 #pragma once
 
 #include <cstdint>

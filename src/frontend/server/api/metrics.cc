@@ -28,7 +28,7 @@ const Buckets kLatencyBuckets = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
                                  2.5,   5,    10,    30,   60,  120,  300};
 const Buckets kTokenBuckets = {0.001, 0.0025, 0.005, 0.0075, 0.01, 0.025, 0.05,
                                0.075, 0.1,    0.25,  0.5,    1,    2.5};
-// As the requirements name them.
+// Coarse: four bounds for alerts. tenon_request_seconds has the same times in finer buckets.
 const Buckets kInferenceLatencyBuckets = {0.1, 0.5, 1, 2};
 const Buckets kBatchBuckets = {1, 2, 4, 8, 16, 32, 64, 128};
 const Buckets kStepTokenBuckets = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048};
