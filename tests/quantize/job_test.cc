@@ -93,6 +93,14 @@ TEST(QuantizeModel, TheSameRunGivesTheSameFile) {
   EXPECT_EQ(first.Output(), second.Output());
 }
 
+void FlipLastByte(const std::filesystem::path& path) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(-1, std::ios::end);
+  const int byte = file.get();
+  file.seekp(-1, std::ios::end);
+  file.put(static_cast<char>(byte ^ 1));
+}
+
 TEST(QuantizeModel, ResumedRunGivesTheSameFile) {
   QuantizeRun whole(QuantizeMethod::kHaq);
   ASSERT_TRUE(whole.Go().ok());
@@ -106,6 +114,17 @@ TEST(QuantizeModel, ResumedRunGivesTheSameFile) {
   EXPECT_THROW(static_cast<void>(QuantizeModel(cut.request, hooks)), Interrupted);
   EXPECT_FALSE(std::filesystem::exists(cut.request.output));
   cut.request.resume = ResumeMode::kResume;
+  std::filesystem::path piece;
+  for (const auto& entry : std::filesystem::directory_iterator(cut.folder / "out.gguf.parts")) {
+    if (entry.path().extension() == ".gguf" && entry.path() > piece)
+      piece = entry.path();
+  }
+  FlipLastByte(piece);
+  const auto damaged = cut.Go();
+  ASSERT_FALSE(damaged.ok());
+  EXPECT_EQ(damaged.error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(damaged.error().where, piece.string());
+  FlipLastByte(piece);
   const auto report = cut.Go();
   ASSERT_TRUE(report.ok()) << report.error().ToString();
   EXPECT_EQ(report->resumed_segments, 3);

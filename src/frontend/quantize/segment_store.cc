@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file_io.h"
+#include "frontend/store/sha256.h"
 #include "model/gguf/gguf_reader.h"
 #include "model/gguf/gguf_writer.h"
 
@@ -16,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kReportsKey = "tenon.segment.reports";
+constexpr std::string_view kDigestKey = "tenon.segment.digest";
 constexpr std::string_view kPlanFile = "plan.json";
 constexpr uint64_t kMostPlanBytes = 1 << 20;
 
@@ -59,6 +61,19 @@ Status CheckPlan(const fs::path& path, const std::string& plan) {
       path.string());
 }
 
+// A piece may lie there for days before a run goes on with it.
+Status CheckDigest(const MappedFile& file, const GgufFile& parsed, std::string_view reports) {
+  Sha256 digest;
+  digest.Update(std::as_bytes(std::span(reports)));
+  for (const TensorInfo& tensor : parsed.tensors)
+    digest.Update(file.bytes().subspan(tensor.offset, tensor.bytes));
+  TENON_ASSIGN_OR_RETURN(const auto expected, parsed.metadata.String(kDigestKey));
+  if (expected.value_or("") == digest.Finish())
+    return {};
+  return Corrupt("the piece was changed after it was written; without the file it is made again",
+                 file.path().string());
+}
+
 }  // namespace
 
 Result<SegmentStore> SegmentStore::Open(const fs::path& output, const std::string& plan,
@@ -88,10 +103,16 @@ bool SegmentStore::Has(size_t segment) const {
 
 Status SegmentStore::Save(size_t segment, const SegmentResult& result) {
   GgufMetadataBuilder metadata;
-  metadata.SetString(kReportsKey, ReportsToJson(result.reports));
+  const std::string reports = ReportsToJson(result.reports);
+  metadata.SetString(kReportsKey, reports);
   std::vector<GgufTensorPlan> plans;
-  for (const EncodedTensor& tensor : result.tensors)
+  Sha256 digest;
+  digest.Update(std::as_bytes(std::span(reports)));
+  for (const EncodedTensor& tensor : result.tensors) {
     plans.push_back({tensor.name, tensor.dtype, tensor.shape});
+    digest.Update(tensor.bytes);
+  }
+  metadata.SetString(kDigestKey, digest.Finish());
   TENON_ASSIGN_OR_RETURN(GgufWriter writer,
                          GgufWriter::Create(PathOf(segment), metadata, std::move(plans)));
   for (const EncodedTensor& tensor : result.tensors)
@@ -103,12 +124,13 @@ Result<std::vector<LinearReport>> SegmentStore::Load(size_t segment) {
   const std::string name = PathOf(segment).string();
   TENON_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(PathOf(segment)));
   TENON_ASSIGN_OR_RETURN(const GgufFile parsed, ParseGguf(file.bytes(), name));
+  TENON_ASSIGN_OR_RETURN(const auto reports, parsed.metadata.String(kReportsKey));
+  TENON_RETURN_IF_ERROR(CheckDigest(file, parsed, reports.value_or("")));
   for (const TensorInfo& tensor : parsed.tensors) {
     tensors_[tensor.name] = {tensor.dtype, tensor.shape,
                              file.bytes().subspan(tensor.offset, tensor.bytes)};
     names_[segment].push_back(tensor.name);
   }
-  TENON_ASSIGN_OR_RETURN(const auto reports, parsed.metadata.String(kReportsKey));
   auto result = ReportsFromJson(reports.value_or("[]"), name);
   files_.push_back(std::move(file));
   return result;
