@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tenon_cli import BINARY, SMOLLM, needs_smollm, peak_bytes_of, run, run_json
+from tenon_cli import BINARY, SMOLLM, main, needs_smollm, peak_bytes_of, run, run_json
 
 COMMANDS = ["serve", "gateway", "run", "chat", "pull", "list", "rm", "inspect", "convert", "tokenize", "perplexity", "quantize", "bench",
             "bench-modules", "plan", "modules", "train-router", "doctor"]
@@ -267,4 +267,4 @@ class ModelTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

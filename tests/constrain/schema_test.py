@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 _PYTHON = os.environ.get("TENON_PYTHON", "")
 if os.path.exists(_PYTHON) and os.environ.get("TENON_PYTHON_STARTED") != _PYTHON:
@@ -17,6 +18,8 @@ try:
 except ImportError:
     print("skipped: the Python package jsonschema is not installed (scripts/setup_python.sh)", file=sys.stderr)
     sys.exit(77)
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import unittest_program  # noqa: E402 (its folder comes first)
 
 SAMPLES = 40
 
@@ -226,4 +229,4 @@ class SchemaTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest_program.main()
