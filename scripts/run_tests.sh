@@ -21,7 +21,8 @@ failed=$((total - passed - skipped))
 # Without CTest's dots, which make a line of each test as long as the longest name.
 short() { sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: //; s/ *\.{3,}/ /'; }
 # What was skipped and why, from what the tests printed: whole CTest entries, and tests inside of programs.
-# GoogleTest prints FILE:LINE: Skipped and then the reason, the programs in Python and CMake "skipped: REASON".
+# GoogleTest prints FILE:LINE: Skipped and then the reason, the programs in Python and CMake "skipped: REASON" or
+# "left out: REASON".
 awk '
   FNR == NR {
     if (/^ *[0-9]+\/[0-9]+ Test .*\*\*\*Skipped/) {
@@ -32,7 +33,8 @@ awk '
   /^[0-9]+\/[0-9]+ Testing: / { sub(/^[^:]*: /, ""); name = $0; place = ""; next }
   place != "" { Say(place, /^\[|^$/ ? "no reason given" : $0); place = ""; next }
   /: Skipped$/ { place = $1; sub(/.*\//, "", place); sub(/:$/, "", place); next }
-  /^skipped: / { sub(/^skipped: /, ""); Say("", $0) }
+  /^(skipped|left out): / { sub(/^[a-z ]*: /, ""); Say("", $0) }
+  /^[^ ]+: skipped, / { Say("", $0) }
   function Say(place, reason) {
     said[name] = 1
     if (name in whole) list = list "  " name ": " reason "\n"
