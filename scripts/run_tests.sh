@@ -48,7 +48,7 @@ awk '
 # What a failed test printed, again where the end of the log shows it.
 [[ $failed -gt 0 ]] && { echo "failed:"; awk '
   /^ *[0-9]+\/[0-9]+ Test / { shown = !/ Passed / && !/\*\*\*Skipped/; lines = 0 }
-  /^ *Start +[0-9]+: / { shown = 0 }
+  /^ *Start +[0-9]+: / || /^[0-9]+% tests passed/ { shown = 0 }
   shown && lines++ < 80' "$log" | short; }
 echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"
