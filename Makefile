@@ -68,7 +68,7 @@ asan tsan: install-dev
 
 fuzz: install-dev
 	@cmake --preset fuzz -B $(BUILD)/fuzz
-	@cmake --build $(BUILD)/fuzz -j $(JOBS) --target all_fuzz safetensors_fuzz tokenizer_json_fuzz hf_config_fuzz
+	@cmake --build $(BUILD)/fuzz -j $(JOBS) --target all_fuzz
 	@scripts/run_fuzz.sh $(BUILD)/fuzz 60
 
 coverage: install-dev models

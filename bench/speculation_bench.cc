@@ -48,36 +48,43 @@ struct Case {
   std::vector<int32_t> ids;
 };
 
-Flags ParseFlags(int argc, char** argv) {
+Status SetFlag(std::string_view name, const char* value, Flags& flags) {
+  if (name == "--context")
+    flags.context = std::atoll(value);
+  else if (name == "--tokens")
+    flags.tokens = std::atoll(value);
+  else if (name == "--rounds")
+    flags.rounds = std::atoll(value);
+  else if (name == "--skip")
+    flags.skip = std::atoll(value);
+  else if (name == "--threads")
+    flags.threads = std::atoi(value);
+  else if (name == "--temp")
+    flags.temperature = static_cast<float>(std::atof(value));
+  else if (name == "--case")
+    flags.cases.emplace_back(value);
+  else
+    return InvalidArgument(fmt::format("unknown flag {}", name));
+  return {};
+}
+
+Result<Flags> ParseFlags(int argc, char** argv) {
   Flags flags;
   std::vector<std::string> places;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    const char* value = i + 1 < argc ? argv[i + 1] : "";
     if (!name.starts_with("--")) {
       places.push_back(name);
       continue;
     }
-    ++i;
-    if (name == "--context")
-      flags.context = std::atoll(value);
-    else if (name == "--tokens")
-      flags.tokens = std::atoll(value);
-    else if (name == "--rounds")
-      flags.rounds = std::atoll(value);
-    else if (name == "--skip")
-      flags.skip = std::atoll(value);
-    else if (name == "--threads")
-      flags.threads = std::atoi(value);
-    else if (name == "--temp")
-      flags.temperature = static_cast<float>(std::atof(value));
-    else if (name == "--case")
-      flags.cases.emplace_back(value);
+    if (++i == argc)
+      return InvalidArgument(fmt::format("{} needs a value", name));
+    TENON_RETURN_IF_ERROR(SetFlag(name, argv[i], flags));
   }
-  if (places.size() > 1) {
-    flags.model = places[0];
-    flags.text = places[1];
-  }
+  if (places.size() != 2 || flags.cases.empty())
+    return InvalidArgument("usage: speculation_bench MODEL TEXT --case KV[;MODULE...]...");
+  flags.model = places[0];
+  flags.text = places[1];
   return flags;
 }
 
@@ -156,9 +163,8 @@ void Print(const Case& item, const std::vector<Case>& all) {
   fmt::print("{}\n", json.dump());
 }
 
-Status Run(const Flags& flags) {
-  if (flags.model.empty() || flags.cases.empty())
-    return InvalidArgument("usage: speculation_bench MODEL TEXT --case KV[;MODULE...]...");
+Status Run(int argc, char** argv) {
+  TENON_ASSIGN_OR_RETURN(const Flags flags, ParseFlags(argc, argv));
   TENON_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(flags.text, uint64_t{64} << 20));
   const std::string from = text.substr(std::min(text.size(), static_cast<size_t>(flags.skip)),
                                        static_cast<size_t>(flags.context) * 12);
@@ -182,7 +188,7 @@ Status Run(const Flags& flags) {
 }  // namespace tenon
 
 int main(int argc, char** argv) {
-  const tenon::Status status = tenon::Run(tenon::ParseFlags(argc, argv));
+  const tenon::Status status = tenon::Run(argc, argv);
   if (!status.ok())
     fmt::print(stderr, "{}\n", status.error().ToString());
   return status.ok() ? 0 : 1;

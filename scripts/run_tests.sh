@@ -20,11 +20,35 @@ passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test .* Passed ' "$log")
 failed=$((total - passed - skipped))
 # Without CTest's dots, which make a line of each test as long as the longest name.
 short() { sed -E 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: //; s/ *\.{3,}/ /'; }
-[[ $skipped -gt 0 ]] && { echo "skipped (each says why above or in $build/Testing):"; grep -E '\*\*\*Skipped' "$log" | short; }
+# What was skipped and why, from what the tests printed: whole CTest entries, and tests inside of programs.
+# GoogleTest prints FILE:LINE: Skipped and then the reason, the programs in Python and CMake "skipped: REASON" or
+# "left out: REASON".
+awk '
+  FNR == NR {
+    if (/^ *[0-9]+\/[0-9]+ Test .*\*\*\*Skipped/) {
+      sub(/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: /, ""); sub(/ *\.*\*\*\*Skipped.*/, ""); whole[$0] = 1
+    }
+    next
+  }
+  /^[0-9]+\/[0-9]+ Testing: / { sub(/^[^:]*: /, ""); name = $0; place = ""; next }
+  place != "" { Say(place, /^\[|^$/ ? "no reason given" : $0); place = ""; next }
+  /: Skipped$/ { place = $1; sub(/.*\//, "", place); sub(/:$/, "", place); next }
+  /^(skipped|left out): / { sub(/^[a-z ]*: /, ""); Say("", $0) }
+  /^[^ ]+: skipped, / { Say("", $0) }
+  function Say(place, reason) {
+    said[name] = 1
+    if (name in whole) list = list "  " name ": " reason "\n"
+    else inner = inner "  " name (place == "" ? "" : ", " place) ": " reason "\n"
+  }
+  END {
+    for (name in whole) if (!(name in said)) list = list "  " name ": no reason given\n"
+    if (list != "") printf "skipped:\n%s", list
+    if (inner != "") printf "skipped inside of programs that otherwise ran:\n%s", inner
+  }' "$log" "$build/Testing/Temporary/LastTest.log"
 # What a failed test printed, again where the end of the log shows it.
 [[ $failed -gt 0 ]] && { echo "failed:"; awk '
   /^ *[0-9]+\/[0-9]+ Test / { shown = !/ Passed / && !/\*\*\*Skipped/; lines = 0 }
-  /^ *Start +[0-9]+: / { shown = 0 }
+  /^ *Start +[0-9]+: / || /^[0-9]+% tests passed/ { shown = 0 }
   shown && lines++ < 80' "$log" | short; }
 echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"

@@ -3,6 +3,8 @@
 // answer must be what Generate says alone.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "frontend/session/module_set.h"
 #include "serving/engine_fixture.h"
 
@@ -163,16 +165,19 @@ TEST(SpeculationServingTest, ModulesAreSwitchedWhileRequestsRun) {
     MustSubmit(*served.engine, requests[i], clients[i]);
   ModuleChain& chain = served.modules->chain();
   ModuleState state = ModuleState::kOff;
+  std::atomic<int> switched{0};
   for (size_t count = 5; count < 50; count += 9) {
     clients[0].WaitForTokens(count);
-    served.engine->Post([&chain, state] {
+    served.engine->Post([&chain, &switched, state] {
       EXPECT_TRUE(chain.Switch("draft_model", state).ok());
       EXPECT_TRUE(chain.Switch("ngram", state).ok());
+      ++switched;
     });
     state = state == ModuleState::kOff ? ModuleState::kOn : ModuleState::kOff;
   }
   for (size_t i = 0; i < requests.size(); ++i)
     EXPECT_EQ(clients[i].Wait().tokens.at(0), expected[i]) << "request " << i;
+  EXPECT_EQ(switched.load(), 5);
 }
 
 TEST(SpeculationServingTest, CancellationLeavesNothingBehind) {

@@ -8,91 +8,86 @@ namespace tenon::testing {
 namespace {
 
 using nlohmann::json;
-using Names = std::map<std::string, std::string>;
 
-// One family's names: outside of layers, before a layer's number, and in layers.
-struct FamilyNames {
-  std::string prefix;
+// The beginning of a family's names, and what stands before a layer's number.
+struct FamilyPrefix {
+  std::string model;
   std::string layers;
-  Names top;
-  Names layer;
+};
+const std::map<std::string, FamilyPrefix> kPrefixes = {
+    {"gpt2", {"transformer.", "h."}},       {"gptneox", {"gpt_neox.", "layers."}},
+    {"opt", {"model.decoder.", "layers."}}, {"bert", {"", "encoder.layer."}},
+    {"deepseek", {"model.", "layers."}},
 };
 
-const std::map<std::string, FamilyNames>& AllNames() {
-  static const std::map<std::string, FamilyNames> kNames = {
-      {"gpt2",
-       {"transformer.",
-        "h.",
-        {{"token_embd", "wte"}, {"position_embd", "wpe"}, {"output_norm", "ln_f"}},
-        {{"attn_norm", "ln_1"},
-         {"attn_qkv", "attn.c_attn"},
-         {"attn_output", "attn.c_proj"},
-         {"ffn_norm", "ln_2"},
-         {"ffn_up", "mlp.c_fc"},
-         {"ffn_down", "mlp.c_proj"}}}},
-      {"gptneox",
-       {"gpt_neox.",
-        "layers.",
-        {{"token_embd", "embed_in"}, {"output_norm", "final_layer_norm"}},
-        {{"attn_norm", "input_layernorm"},
-         {"attn_qkv", "attention.query_key_value"},
-         {"attn_output", "attention.dense"},
-         {"ffn_norm", "post_attention_layernorm"},
-         {"ffn_up", "mlp.dense_h_to_4h"},
-         {"ffn_down", "mlp.dense_4h_to_h"}}}},
-      {"opt",
-       {"model.decoder.",
-        "layers.",
-        {{"token_embd", "embed_tokens"},
-         {"position_embd", "embed_positions"},
-         {"output_norm", "final_layer_norm"}},
-        {{"attn_norm", "self_attn_layer_norm"},
-         {"attn_q", "self_attn.q_proj"},
-         {"attn_k", "self_attn.k_proj"},
-         {"attn_v", "self_attn.v_proj"},
-         {"attn_output", "self_attn.out_proj"},
-         {"ffn_norm", "final_layer_norm"},
-         {"ffn_up", "fc1"},
-         {"ffn_down", "fc2"}}}},
-      {"bert",
-       {"",
-        "encoder.layer.",
-        {{"token_embd", "embeddings.word_embeddings"},
-         {"position_embd", "embeddings.position_embeddings"},
-         {"token_types", "embeddings.token_type_embeddings"},
-         {"token_embd_norm", "embeddings.LayerNorm"}},
-        {{"attn_q", "attention.self.query"},
-         {"attn_k", "attention.self.key"},
-         {"attn_v", "attention.self.value"},
-         {"attn_output", "attention.output.dense"},
-         {"attn_output_norm", "attention.output.LayerNorm"},
-         {"ffn_up", "intermediate.dense"},
-         {"ffn_down", "output.dense"},
-         {"layer_output_norm", "output.LayerNorm"}}}},
-      {"deepseek",
-       {"model.",
-        "layers.",
-        {{"token_embd", "embed_tokens"}, {"output_norm", "norm"}},
-        {{"attn_norm", "input_layernorm"},
-         {"ffn_norm", "post_attention_layernorm"},
-         {"attn_q", "self_attn.q_proj"},
-         {"attn_q_a", "self_attn.q_a_proj"},
-         {"attn_q_a_norm", "self_attn.q_a_layernorm"},
-         {"attn_q_b", "self_attn.q_b_proj"},
-         {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
-         {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
-         {"attn_kv_b", "self_attn.kv_b_proj"},
-         {"attn_output", "self_attn.o_proj"},
-         {"ffn_gate", "mlp.gate_proj"},
-         {"ffn_up", "mlp.up_proj"},
-         {"ffn_down", "mlp.down_proj"},
-         {"ffn_gate_inp", "mlp.gate"},
-         {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
-         {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
-         {"ffn_down_shexp", "mlp.shared_experts.down_proj"}}}},
-  };
-  return kNames;
-}
+// GGUF's stems and transformers' of one family, outside of layers and in them.
+using Names = std::map<std::string, std::string>;
+const std::map<std::string, Names> kNames = {
+    {"gpt2",
+     {{"token_embd", "wte"},
+      {"position_embd", "wpe"},
+      {"output_norm", "ln_f"},
+      {"attn_norm", "ln_1"},
+      {"attn_qkv", "attn.c_attn"},
+      {"attn_output", "attn.c_proj"},
+      {"ffn_norm", "ln_2"},
+      {"ffn_up", "mlp.c_fc"},
+      {"ffn_down", "mlp.c_proj"}}},
+    {"gptneox",
+     {{"token_embd", "embed_in"},
+      {"output_norm", "final_layer_norm"},
+      {"attn_norm", "input_layernorm"},
+      {"attn_qkv", "attention.query_key_value"},
+      {"attn_output", "attention.dense"},
+      {"ffn_norm", "post_attention_layernorm"},
+      {"ffn_up", "mlp.dense_h_to_4h"},
+      {"ffn_down", "mlp.dense_4h_to_h"}}},
+    {"opt",
+     {{"token_embd", "embed_tokens"},
+      {"position_embd", "embed_positions"},
+      {"output_norm", "final_layer_norm"},
+      {"attn_norm", "self_attn_layer_norm"},
+      {"attn_q", "self_attn.q_proj"},
+      {"attn_k", "self_attn.k_proj"},
+      {"attn_v", "self_attn.v_proj"},
+      {"attn_output", "self_attn.out_proj"},
+      {"ffn_norm", "final_layer_norm"},
+      {"ffn_up", "fc1"},
+      {"ffn_down", "fc2"}}},
+    {"bert",
+     {{"token_embd", "embeddings.word_embeddings"},
+      {"position_embd", "embeddings.position_embeddings"},
+      {"token_types", "embeddings.token_type_embeddings"},
+      {"token_embd_norm", "embeddings.LayerNorm"},
+      {"attn_q", "attention.self.query"},
+      {"attn_k", "attention.self.key"},
+      {"attn_v", "attention.self.value"},
+      {"attn_output", "attention.output.dense"},
+      {"attn_output_norm", "attention.output.LayerNorm"},
+      {"ffn_up", "intermediate.dense"},
+      {"ffn_down", "output.dense"},
+      {"layer_output_norm", "output.LayerNorm"}}},
+    {"deepseek",
+     {{"token_embd", "embed_tokens"},
+      {"output_norm", "norm"},
+      {"attn_norm", "input_layernorm"},
+      {"ffn_norm", "post_attention_layernorm"},
+      {"attn_q", "self_attn.q_proj"},
+      {"attn_q_a", "self_attn.q_a_proj"},
+      {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+      {"attn_q_b", "self_attn.q_b_proj"},
+      {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+      {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+      {"attn_kv_b", "self_attn.kv_b_proj"},
+      {"attn_output", "self_attn.o_proj"},
+      {"ffn_gate", "mlp.gate_proj"},
+      {"ffn_up", "mlp.up_proj"},
+      {"ffn_down", "mlp.down_proj"},
+      {"ffn_gate_inp", "mlp.gate"},
+      {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+      {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+      {"ffn_down_shexp", "mlp.shared_experts.down_proj"}}},
+};
 
 class List {
  public:
@@ -326,21 +321,22 @@ void ToHfLayout(const TinyCase& tiny, TinyTensor& tensor) {
 }
 
 std::string TinyFamilyHfName(const std::string& gguf, const std::string& arch) {
-  const FamilyNames& names = AllNames().at(IsTinyDeepseek(arch) ? "deepseek" : arch);
+  const std::string family = IsTinyDeepseek(arch) ? "deepseek" : arch;
+  const Names& names = kNames.at(family);
+  const FamilyPrefix& prefix = kPrefixes.at(family);
   const size_t dot = gguf.rfind('.');
   const std::string stem = gguf.substr(0, dot);
   const std::string kind = gguf.substr(dot);
   if (stem == "output")
     return (arch == "gptneox" ? "embed_out" : "lm_head") + kind;
-  if (names.top.contains(stem))
-    return names.prefix + names.top.at(stem) + kind;
+  if (!stem.starts_with("blk."))
+    return prefix.model + names.at(stem) + kind;
   const size_t layer_end = stem.find('.', 4);
-  const std::string layer = names.prefix + names.layers + stem.substr(4, layer_end - 4) + ".";
+  const std::string layer = prefix.model + prefix.layers + stem.substr(4, layer_end - 4) + ".";
   const std::string part = stem.substr(layer_end + 1);
   if (part == "exp_probs_b")
     return layer + "mlp.gate.e_score_correction_bias";
-  return layer + (part.find('.') == std::string::npos ? names.layer.at(part) : ExpertName(part)) +
-         kind;
+  return layer + (part.find('.') == std::string::npos ? names.at(part) : ExpertName(part)) + kind;
 }
 
 json TinyFamilyConfig(const TinyCase& tiny) {

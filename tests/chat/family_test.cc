@@ -71,6 +71,7 @@ TEST(ChatFamilies, OwnTemplateOfSmolLm2) {
     GTEST_SKIP() << "missing " << path
                  << ": scripts/make_chat_golden.py --model MODEL.gguf --out writes it";
   const auto reference = nlohmann::ordered_json::parse(text);
+  ASSERT_FALSE(reference["cases"].empty());
   for (const auto& [name, variables] : reference["cases"].items()) {
     SCOPED_TRACE(name);
     const auto actual = RenderChat(reference["template"].get<std::string>(), variables);

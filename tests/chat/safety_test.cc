@@ -3,6 +3,9 @@
 // and bytes, not in time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "chat/chat_data.h"
 
 namespace tenon {
@@ -144,19 +147,24 @@ TEST(ChatSafety, ADotOfEveryBudgetIsAnErrorNotAnAbort) {
   const auto parsed = ChatTemplate::Parse(source);
   ASSERT_TRUE(parsed.ok());
   ASSERT_TRUE(parsed->Render(cases).ok());
-  bool ended = false;
+  std::vector<bool> ended;
   for (int64_t steps = 0; steps < 4000; steps += 37) {
     ChatBudget budget;
     budget.steps = steps;
-    ended = parsed->Render(cases, budget).ok();
+    ended.push_back(parsed->Render(cases, budget).ok());
   }
-  EXPECT_TRUE(ended);
+  EXPECT_TRUE(!ended.front() && ended.back());
+  EXPECT_TRUE(std::ranges::is_sorted(ended));
+  ended.clear();
   for (int64_t bytes = -1; bytes < 20000; bytes += 331) {
     ChatBudget budget;
     budget.output_bytes = bytes;
     const auto result = parsed->Render(cases, budget);
     EXPECT_TRUE(result.ok() || result.error().message == kBytes);
+    ended.push_back(result.ok());
   }
+  EXPECT_TRUE(!ended.front() && ended.back());
+  EXPECT_TRUE(std::ranges::is_sorted(ended));
 }
 
 TEST(ChatSafety, RecursionIsBounded) {

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tenon_cli import BINARY, SMOLLM, needs_smollm, peak_bytes_of, run, run_json
+from tenon_cli import BINARY, SMOLLM, main, needs_smollm, peak_bytes_of, run, run_json
 
 COMMANDS = ["serve", "gateway", "run", "chat", "pull", "list", "rm", "inspect", "convert", "tokenize", "perplexity", "quantize", "bench",
             "bench-modules", "plan", "modules", "train-router", "doctor"]
@@ -22,19 +22,26 @@ class UsageTest(unittest.TestCase):
 
     def test_wrong_usage_is_exit_code_2(self):
         for arguments in ([], ["frobnicate"], ["run", "--no-such-flag"], ["bench", "-t", "many"],
-                          ["perplexity"], ["run", "-p", "x", "-ctk", "q9"], ["run", "-p", "x", "-n", "-5"],
-                          ["run", "-p", "x", "-s", "99999999999999999999"], ["run", "", "-p", "x"],
-                          ["run", "-p", "x", "-ctk", "f16", "-ctv", "f32"], ["tokenize", "--jsonl", "-p", "x"],
-                          ["perplexity", "-f", "/etc/passwd", "-c", "2"],
-                          ["perplexity", "-f", "/etc/passwd", "--chunks", "0"],
-                          ["perplexity", "-f", "/etc/passwd", "--kl-base", "x", "--save-base", "x"]):
+                          ["perplexity"], ["run", "-p", "x", "-n", "-5"],
+                          ["run", "", "-p", "x"], ["tokenize", "--jsonl", "-p", "x"],
+                          ["perplexity", "-f", "/etc/passwd", "--chunks", "0"]):
             self.assertEqual(run(*arguments).returncode, 2, arguments)
+
+    @needs_smollm
+    def test_wrong_usage_that_a_model_is_looked_up_for(self):
+        for arguments in (["run", SMOLLM, "-p", "x", "-ctk", "q9"], ["serve", SMOLLM, "--tls-cert", "/no/such/file"],
+                          ["run", SMOLLM, "-p", "x", "-ctk", "f16", "-ctv", "f32"],
+                          ["run", SMOLLM, "-p", "x", "-s", "99999999999999999999"],
+                          ["perplexity", SMOLLM, "-f", "/etc/passwd", "-c", "2"],
+                          ["perplexity", SMOLLM, "-f", "/etc/passwd", "--kl-base", "x", "--save-base", "x"]):
+            done = run(*arguments)
+            self.assertEqual(done.returncode, 2, (arguments, done.stderr))
 
     def test_wrong_flags_of_serve_are_exit_code_2_and_named(self):
         for flag, value in (("--port", "70000"), ("--parallel", "0"), ("--queue-limit", "0"), ("--policy", "random"),
                             ("--batch-window-ms", "-1"), ("--stuck-after", "x"), ("--drain-timeout", "-1"),
                             ("--slot-save-path", "/no/such/folder"), ("--preemption", "swap"),
-                            ("--checkpoint-interval", "0"), ("--tls-cert", "/no/such/file")):
+                            ("--checkpoint-interval", "0")):
             done = run("serve", SMOLLM, flag, value)
             self.assertEqual(done.returncode, 2, (flag, done.stderr))
             self.assertIn(flag, done.stderr)
@@ -284,4 +291,4 @@ class ModelTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

@@ -3,12 +3,11 @@
 a free port, asked for their health, and ended."""
 import re
 import shlex
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from tenon_cli import needs_smollm, run, serve_and_end
+from tenon_cli import main, needs_smollm, run, serve_and_end
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = "Tenon reads the text and tells how well the model knows it. " * 80
@@ -51,4 +50,4 @@ class DocsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2, argv=sys.argv[:1])
+    main()

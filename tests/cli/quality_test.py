@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tenon_cli import SMOLLM, needs_smollm, run_json
+from tenon_cli import SMOLLM, main, needs_smollm, run_json
 
 DATA = Path(os.environ.get("TENON_TEST_DATA", "../shared/data")) / "wikitext2-test.txt"
 
@@ -46,4 +46,4 @@ class FormsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

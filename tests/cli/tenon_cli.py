@@ -3,10 +3,15 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 import unittest
 import urllib.error
 import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import unittest_program  # noqa: E402 (its folder comes first)
 
 BINARY = os.environ["TENON_BINARY"]
 SMOLLM = "smollm2-135m-instruct"
@@ -64,3 +69,7 @@ def has_model(name):
 
 
 needs_smollm = unittest.skipUnless(has_model(SMOLLM), f"the model {SMOLLM} is not in the store")
+
+
+def main():
+    unittest_program.main(verbosity=2)

@@ -87,6 +87,7 @@ class OpenAiTest(ServerTest):
         self.assertTrue(choice.text.startswith(prompt))
         self.assertEqual("".join(choice.logprobs.tokens), choice.text)
         self.assertIsNone(choice.logprobs.token_logprobs[0])
+        self.assertEqual(len(choice.logprobs.token_logprobs), len(choice.logprobs.tokens))
         self.assertTrue(all(value <= 0 for value in choice.logprobs.token_logprobs[1:]))
         self.assertEqual(choice.logprobs.text_offset[:3], [0, 3, 11])
 
@@ -113,10 +114,10 @@ class OpenAiTest(ServerTest):
         self.assertEqual(len(vectors), 3)
         for vector in vectors:
             self.assertAlmostEqual(math.sqrt(sum(x * x for x in vector)), 1, places=3)
-        dot = lambda a, b: sum(x * y for x, y in zip(a, b))
+        dot = lambda a, b: sum(x * y for x, y in zip(a, b, strict=True))
         self.assertGreater(dot(vectors[0], vectors[1]), dot(vectors[0], vectors[2]))
         plain = self.client.embeddings.create(model=MODEL, input="a cat", encoding_format="float")
-        self.assertLess(max(abs(a - b) for a, b in zip(plain.data[0].embedding, vectors[0])), 1e-5)
+        self.assertLess(max(abs(a - b) for a, b in zip(plain.data[0].embedding, vectors[0], strict=True)), 1e-5)
 
     def test_models(self):
         self.assertIn(MODEL, [model.id for model in self.client.models.list()])

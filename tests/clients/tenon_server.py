@@ -14,8 +14,11 @@ import sys
 import threading
 import time
 import unittest
+from pathlib import Path
 
-SKIPPED = 77
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import unittest_program  # noqa: E402 (its folder comes first)
+
 BINARY = os.environ["TENON_BINARY"]
 MODEL = "smollm2-135m-instruct"
 
@@ -28,7 +31,7 @@ if os.path.exists(_PYTHON) and os.environ.get("TENON_PYTHON_STARTED") != _PYTHON
 
 def skip(reason):
     print(f"skipped: {reason}", file=sys.stderr)
-    sys.exit(SKIPPED)
+    sys.exit(unittest_program.SKIPPED)
 
 
 def require(package):
@@ -137,4 +140,4 @@ class ServerTest(unittest.TestCase):
 
 def main():
     require_model()
-    unittest.main()
+    unittest_program.main()

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 _PYTHON = os.environ.get("TENON_PYTHON", "")
 if os.path.exists(_PYTHON) and os.environ.get("TENON_PYTHON_STARTED") != _PYTHON:
@@ -17,6 +18,8 @@ try:
 except ImportError:
     print("skipped: the Python package jsonschema is not installed (scripts/setup_python.sh)", file=sys.stderr)
     sys.exit(77)
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import unittest_program  # noqa: E402 (its folder comes first)
 
 SAMPLES = 40
 
@@ -162,12 +165,13 @@ class SchemaTest(unittest.TestCase):
     def test_what_passes_is_valid_and_what_should_pass_does(self):
         answers = run([{"schema": schema, "samples": SAMPLES, "texts": good + bad} for schema, good, bad in SCHEMAS])
         checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
-        for (schema, good, bad), answer in zip(SCHEMAS, answers):
+        for (schema, good, bad), answer in zip(SCHEMAS, answers, strict=True):
             shown = json.dumps(schema)[:200]
             self.assertNotIn("error", answer, shown)
             validator = jsonschema.Draft202012Validator(schema, format_checker=checker)
             if isinstance(schema, dict) and isinstance(schema.get("items"), list):
                 validator = jsonschema.Draft7Validator(schema, format_checker=checker)
+            self.assertEqual(len(answer["samples"]), SAMPLES, shown)
             for text in answer["samples"] + good:
                 self.assertTrue(text, shown)  # a text that could not be ended
                 value = json.loads(text)  # ... or is no JSON
@@ -175,7 +179,7 @@ class SchemaTest(unittest.TestCase):
             self.assertEqual(answer["accepts"], [True] * len(good) + [False] * len(bad), (shown, list(zip(good + bad, answer["accepts"]))))
 
     def test_what_cannot_be_kept_is_refused_by_its_name(self):
-        for (schema, place), answer in zip(REFUSED, run([{"schema": schema} for schema, _ in REFUSED])):
+        for (schema, place), answer in zip(REFUSED, run([{"schema": schema} for schema, _ in REFUSED]), strict=True):
             self.assertIn("error", answer, schema)
             self.assertIn(place, answer["error"], schema)
 
@@ -220,10 +224,11 @@ class SchemaTest(unittest.TestCase):
 
     def test_regular_expressions_match_as_pythons(self):
         answers = run([{"regex": regex, "samples": SAMPLES} for regex in REGEXES])
-        for regex, answer in zip(REGEXES, answers):
+        for regex, answer in zip(REGEXES, answers, strict=True):
+            self.assertEqual(len(answer["samples"]), SAMPLES, regex)
             for text in answer["samples"]:
                 self.assertTrue(re.fullmatch(regex, text, re.ASCII), (regex, text))
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest_program.main()

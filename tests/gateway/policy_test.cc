@@ -213,6 +213,27 @@ max_tries: 2
   EXPECT_TRUE(CheckGatewayConfig(*config).ok());
 }
 
+// A client's key goes to the replica only where neither the gateway nor the replica has keys.
+TEST(ProxyTextTest, KeysOfTheGatewayStayHere) {
+  ReplicaAddress open = Addresses(1)[0];
+  ReplicaAddress locked = open;
+  locked.api_key = "replica-key";
+  HttpRequest request;
+  request.headers = {{"authorization", "Bearer mine"}, {"X-Api-Key", "mine"}};
+  const HttpHeaders passed = HeadersToReplica(request, open, ClientKey::kForReplica);
+  EXPECT_EQ(passed.find("Authorization")->second, "Bearer mine");
+  EXPECT_EQ(passed.count("x-api-key"), 1U);
+  const HttpHeaders kept = HeadersToReplica(request, open, ClientKey::kForGateway);
+  EXPECT_FALSE(kept.contains("Authorization"));
+  EXPECT_FALSE(kept.contains("x-api-key"));
+  for (const ClientKey key : {ClientKey::kForGateway, ClientKey::kForReplica}) {
+    const HttpHeaders replaced = HeadersToReplica(request, locked, key);
+    ASSERT_EQ(replaced.count("Authorization"), 1U);
+    EXPECT_EQ(replaced.find("Authorization")->second, "Bearer replica-key");
+    EXPECT_FALSE(replaced.contains("x-api-key"));
+  }
+}
+
 TEST(ConfigTest, NamesWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"replicas: [{url: 'ftp://x'}]", "http or https"},

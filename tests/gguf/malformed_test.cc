@@ -13,6 +13,7 @@ using testing::MalformedCase;
 
 // Every file is refused, with an error that names the file.
 void ExpectRefused(const std::vector<MalformedCase>& cases) {
+  ASSERT_FALSE(cases.empty());
   const testing::TempFolder folder;
   for (const MalformedCase& item : cases) {
     SCOPED_TRACE(item.name);

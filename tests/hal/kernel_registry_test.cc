@@ -84,6 +84,16 @@ TEST(KernelRegistry, HolesComeFromTheNextSet) {
   ExpectNoHole(filled);
 }
 
+// Tests of kernels pass over what a set lacks, so what each set has to have is said here.
+TEST(KernelRegistry, SetsHaveTheirKernels) {
+  const std::vector<const KernelSet*> sets = KernelSetsFor({true, true, true, false});
+  ASSERT_EQ(sets.size(), 4U);
+  for (int kind = 0; kind < kPackedKindCount; ++kind)
+    EXPECT_EQ(sets[0]->gemm[kind] != nullptr, IsQuantizedKind(static_cast<PackedKind>(kind)));
+  for (const KernelSet* set : {sets[1], sets[2], sets[3]})
+    ExpectNoHole(*set);
+}
+
 #elif defined(__aarch64__)
 
 TEST(KernelRegistry, ChoosesByFeatures) {
@@ -91,6 +101,9 @@ TEST(KernelRegistry, ChoosesByFeatures) {
   EXPECT_THAT(NamesFor(features), ElementsAre("ref"));
   features.neon_dotprod = true;
   EXPECT_THAT(NamesFor(features), ElementsAre("neon", "ref"));
+  // Tests of kernels pass over what a set lacks, so what each set has to have is said here.
+  for (const KernelSet* set : KernelSetsFor(features))
+    ExpectNoHole(*set);
 }
 
 #endif

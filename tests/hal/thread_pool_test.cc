@@ -197,12 +197,17 @@ TEST(ThreadPool, ZeroMeansTheDefault) {
   EXPECT_GE(pool->threads(), 1);
 }
 
+// With work and without, so that workers end that never ran a range.
 TEST(ThreadPool, CanBeMadeAndDestroyedOften) {
+  std::atomic<int64_t> done{0};
   for (int i = 0; i < 50; ++i) {
     auto pool = MakePool(1 + i % 5);
+    ASSERT_EQ(pool->threads(), 1 + i % 5);
     if (i % 2 == 0)
-      pool->ParallelFor(10, 1, [](int64_t, int64_t, int) {});
+      pool->ParallelFor(10, 1,
+                        [&](int64_t begin, int64_t end, int) { done.fetch_add(end - begin); });
   }
+  EXPECT_EQ(done.load(), 25 * 10);
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ def main():
         if (directory / "config.json").exists():
             problems += check_gguf(folder, directory)
         else:
-            print(f"GGUF out is left out: no Hugging Face directory at {directory}")
+            print(f"left out: GGUF, no Hugging Face directory at {directory}")
     for problem in problems:
         print(problem)
     sys.exit(1 if problems else 0)

@@ -65,6 +65,8 @@ def main():
                 problems.append(f"{prompt!r} is {ids}, llama.cpp's {theirs}")
             ours = json.loads(tenon("run", "-m", path, "-p", prompt, "-n", TOKENS, "--temp", 0, "--raw",
                                     "--ignore-eos", "--reference", "--json"))["token_ids"]
+            if len(ours) != TOKENS:
+                problems.append(f"{prompt!r}: {len(ours)} tokens, {TOKENS} asked for")
             found = first_difference(llama, ids, ours)
             equal += found is None
             if found is not None and found[3] > MARGIN:

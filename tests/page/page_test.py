@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
 from tenon_server import BINARY, MODEL, ServerTest, skip  # noqa: E402 (it may start another Python)
+import unittest_program  # noqa: E402 (tenon_server knows its folder)
 
 from browser import Page, missing  # noqa: E402
 from stub_server import StubServer  # noqa: E402
@@ -384,4 +385,4 @@ class ServeTest(PageTest, ServerTest):
 if __name__ == "__main__":
     if missing():
         skip(f"{missing()} is not installed")
-    unittest.main()
+    unittest_program.main()

@@ -163,6 +163,7 @@ TEST(Factorize, DeadAndBrokenColumnsStillGiveAFactor) {
   Matrix broken(3, 3);
   broken.At(1, 1) = std::nanf("");
   const DampedFactor none = FactorWithDamping(broken, 0.01F, engine);
+  EXPECT_EQ(none.u.rows(), 3);
   for (const float value : none.u.values())
     EXPECT_TRUE(std::isfinite(value));
 }

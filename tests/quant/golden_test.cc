@@ -35,6 +35,7 @@ std::vector<GoldenLine> ReadGolden(const std::string& kind) {
     if (line.kind == kind)
       lines.push_back(line);
   }
+  EXPECT_FALSE(lines.empty()) << "tests/data/dequant_golden.txt has no lines of " << kind;
   return lines;
 }
 

@@ -80,7 +80,7 @@ class FaultyModule : public Module, public StepEngine, public PreAdapter {
   int64_t bytes = 100;
   int64_t asked_to_shrink = 0;
   int64_t warmed = 0;
-  double change_seconds = 0.0;  // extra, in the first step that it takes part in again
+  double change_seconds = 0.0;  // extra, in the first step with it and in the first one without
   Participation answer = Participation::kJoin;
 
   ModuleInfo info() const override { return {name_, stage_, bytes, std::min<int64_t>(bytes, 50)}; }
@@ -107,7 +107,7 @@ class FaultyModule : public Module, public StepEngine, public PreAdapter {
     TENON_RETURN_IF_ERROR(next_->Advance(tasks));
     const bool is_on =
         std::ranges::any_of(tasks, [&](const auto& task) { return (task.modules & bit_) != 0; });
-    if (is_on != std::exchange(was_on_, is_on) && is_on)
+    if (is_on != std::exchange(was_on_, is_on))
       world_.Pass(change_seconds);
     if (!is_on)
       return {};
@@ -346,10 +346,8 @@ TEST_F(SupervisedTest, TellsWhatAChangeOfModulesCosts) {
   Run(1500);
   const ManagerReport report = engine_->report();
   EXPECT_GE(report.switches, 5U);
-  // Half of the changes, those to steps without it, cost nothing.
   ASSERT_TRUE(report.switch_overhead_s.has_value());
-  EXPECT_TRUE(*report.switch_overhead_s < 1e-9 || *report.switch_overhead_s > 0.0039);
-  EXPECT_LT(*report.switch_overhead_s, 0.0041);
+  EXPECT_NEAR(*report.switch_overhead_s, 0.004, 1e-4);
 }
 
 TEST_F(SupervisedTest, WarmsWhatTheNextRequestIsLikelyToNeed) {

@@ -68,6 +68,7 @@ TEST_P(Golden, AnyBytesGiveValidIds) {
   for (size_t size = 0; size < 200; ++size) {
     const std::string text = RandomBytes(random, size);
     const Ids ids = EncodePlain(*tokenizer_, text);
+    EXPECT_EQ(ids.empty(), text.empty());
     for (int32_t id : ids)
       ASSERT_TRUE(id >= 0 && id < tokenizer_->vocab_size());
     if (all_bytes) {

@@ -37,6 +37,7 @@ TEST(PreTokenizer, MatchesGoldenPieces) {
 
 TEST(PreTokenizer, PiecesOfAnyBytesAreTheBytes) {
   std::mt19937 random(7);
+  EXPECT_GE(SplitFamilyNames().size(), 17U);
   for (std::string_view name : SplitFamilyNames()) {
     const PreTokenizer pre_tokenizer = Make(name);
     for (size_t size = 0; size < 60; ++size) {
@@ -79,7 +80,8 @@ TEST(PreTokenizer, LongRunsStayLinear) {
   for (std::string_view name : SplitFamilyNames()) {
     const PreTokenizer pre_tokenizer = Make(name);
     EXPECT_LE(pre_tokenizer.Split(blanks + "x").size(), blanks.size()) << name;
-    EXPECT_LE(pre_tokenizer.Split(std::string(200'000, 'A') + " ").size(), 3u) << name;
+    const size_t pieces = pre_tokenizer.Split(std::string(200'000, 'A') + " ").size();
+    EXPECT_TRUE(pieces >= 1 && pieces <= 3) << name << ": " << pieces;
   }
 }
 

@@ -50,10 +50,10 @@ HttpHeaders Without(const HttpHeaders& headers, const NameSet& names) {
 }  // namespace
 
 HttpHeaders HeadersToReplica(const HttpRequest& request, const ReplicaAddress& replica,
-                             bool gateway_has_keys) {
+                             ClientKey client_key) {
   NameSet dropped = ConnectionNames(request.headers);
   dropped.insert(kRequestHeaders.begin(), kRequestHeaders.end());
-  if (gateway_has_keys || !replica.api_key.empty())
+  if (client_key == ClientKey::kForGateway || !replica.api_key.empty())
     dropped.insert({"Authorization", "x-api-key"});
   HttpHeaders headers = Without(request.headers, dropped);
   if (!replica.api_key.empty())

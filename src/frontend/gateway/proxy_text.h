@@ -11,10 +11,14 @@
 
 namespace tenon {
 
+// Whom a key in the client's request is meant for: the gateway where it has keys of its own.
+enum class ClientKey : uint8_t { kForGateway, kForReplica };
+
 // What a replica is told of the client's request. Headers of the connection (RFC 9110 section
-// 7.6.1) stay here, and so does what was checked here: Host, Origin, the gateway's API keys.
+// 7.6.1) stay here, and so does what was checked here: Host, Origin, the gateway's API keys. A
+// replica's own key takes the place of the client's.
 HttpHeaders HeadersToReplica(const HttpRequest& request, const ReplicaAddress& replica,
-                             bool gateway_has_keys);
+                             ClientKey client_key);
 
 // What the client is told of a replica's answer.
 HttpHeaders HeadersToClient(const HttpHeaders& headers);

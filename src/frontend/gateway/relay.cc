@@ -77,8 +77,9 @@ void Relay::TryNext() {
   upstream.replica = replica_->address;
   upstream.method = request_.method;
   upstream.target = request_.target;
-  upstream.headers =
-      HeadersToReplica(request_, replica_->address, !core_.config.server.api_keys.empty());
+  const bool has_keys = !core_.config.server.api_keys.empty();
+  upstream.headers = HeadersToReplica(request_, replica_->address,
+                                      has_keys ? ClientKey::kForGateway : ClientKey::kForReplica);
   upstream.body = request_.body;
   upstream.connect_timeout = core_.config.connect_timeout;
   upstream.answer_timeout = core_.config.answer_timeout;
