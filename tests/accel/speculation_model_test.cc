@@ -178,7 +178,12 @@ TEST(ModuleSetTest, RefusesWhatItCannotDo) {
   EXPECT_THAT(error("ngram:max_guesses=many"), ::testing::HasSubstr("expected a whole number"));
   EXPECT_THAT(error("ngram:longest=2,shortest=3"), ::testing::HasSubstr("longer than"));
   EXPECT_THAT(error("draft_model"), ::testing::HasSubstr("draft_model.model"));
-  EXPECT_THAT(error("draft_model:model=no-such-model"), ::testing::HasSubstr("no-such-model"));
+  EXPECT_THAT(error("draft_model:model=no-such-model"),
+              ::testing::StartsWith("modules.draft_model.model: no-such-model: "));
+  EXPECT_THAT(error("routing:small=no-such-model"),
+              ::testing::StartsWith("modules.routing.small: no-such-model: "));
+  EXPECT_THAT(error("self_spec:max_acceptance_rate=10%,min_acceptance_rate=90%"),
+              ::testing::HasSubstr("modules.self_spec.min_acceptance_rate"));
   EXPECT_THAT(error("self_spec:acceptance=maybe"), ::testing::HasSubstr("same_draw, rejection"));
   if (ResolveModel(kGemma).ok()) {
     EXPECT_THAT(error(std::string("draft_model:model=") + kGemma),

@@ -1,4 +1,5 @@
 // What each field of the text endpoints does: honoured, refused by its name, or ignored.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -30,6 +31,8 @@ const Refusal kRefusals[] = {
     {R"("temperature":"1")", "temperature"},
     {R"("temperature":-1)", "temperature"},
     {R"("temperature":1e39)", "temperature"},
+    {R"("repeat_penalty":0)", "repeat_penalty"},
+    {R"("repetition_penalty":0)", "repetition_penalty"},
     {R"("top_p":2)", "top_p"},
     {R"("top_k":1.5)", "top_k"},
     {R"("top_k":-2)", "top_k"},
@@ -65,6 +68,11 @@ const Refusal kRefusals[] = {
     {R"("guided_regex":"a(?=b)c")", "guided_regex"},
     {R"("guided_choice":["a",""])", "guided_choice"},
     {R"("guided_grammar":"x")", "guided_grammar"},
+    {R"("guided_regex":"")", "guided_regex"},
+    {R"("guided_choice":[])", "guided_choice"},
+    {R"("guided_grammar":"")", "guided_grammar"},
+    {R"("structured_outputs":{"choice":[]})", "structured_outputs.choice"},
+    {R"("structured_outputs":{"regex":""})", "structured_outputs.regex"},
     {R"("structured_outputs":{"grammar":"x"})", "structured_outputs.grammar"},
     {R"("response_format":"text")", "response_format"},
     {R"("top_n_sigma":1)", "top_n_sigma"},
@@ -100,6 +108,24 @@ TEST_F(FieldsTest, WrongValuesAreRefusedByName) {
       EXPECT_EQ(answer->Body()["error"]["param"], refusal.param)
           << path << " " << refusal.field << " " << answer->body;
     }
+  }
+  EXPECT_TRUE(engine_.submitted.empty());
+}
+
+TEST_F(FieldsTest, RefusalsSayWhatWasFoundAndTheRealLimit) {
+  const auto message = [this](const char* field) {
+    const auto answer = Call("POST", "/v1/completions", Merge(kCompletion, field));
+    EXPECT_EQ(answer->status, 400) << field;
+    return answer->Body()["error"]["message"].get<std::string>();
+  };
+  EXPECT_THAT(message(R"("temperature":1e308)"), ::testing::HasSubstr("found 1e+308,"));
+  EXPECT_THAT(message(R"("logit_bias":{"5":1e300})"), ::testing::HasSubstr("found 1e+300,"));
+  EXPECT_THAT(message(R"("logit_bias":{"5":-1e300})"), ::testing::HasSubstr("found -1e+300,"));
+  const std::string limit =
+      fmt::format("expected an integer from 1 to {}, ", engine_.options().max_batch);
+  for (const char* field : {R"("n":129)", R"("n":33)", R"("n":0)", R"("n":-99999999999)"}) {
+    EXPECT_THAT(message(field), ::testing::HasSubstr(limit)) << field;
+    EXPECT_THAT(message(field), ::testing::HasSubstr("--parallel")) << field;
   }
   EXPECT_TRUE(engine_.submitted.empty());
 }
@@ -247,7 +273,7 @@ TEST_F(FieldsTest, NullIsTheDefaultAndIgnoredFieldsChangeNothing) {
   const SamplingParams defaults;
   const auto answer = Call("POST", "/v1/chat/completions", Merge(kChat, R"(
     "temperature":null,"n":null,"stop":null,"stream":null,"max_tokens":null,"logit_bias":null,
-    "tools":null,"response_format":null,"grammar":null,"stream_options":null,"model":null,
+    "tools":null,"response_format":null,"grammar":"","guided_regex":null,"guided_choice":null,"stream_options":null,"model":null,
     "include_stop_str_in_output":false,"use_beam_search":false,"length_penalty":1.0,"bad_words":[],
     "allowed_token_ids":null,"prompt_logprobs":null,"spaces_between_special_tokens":true,"user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto")"));
   EXPECT_FALSE(answer->ended) << answer->body;

@@ -337,7 +337,13 @@ TEST_F(OpenAiAnswerTest, ModelNames) {
     EXPECT_EQ(writer->status, 0) << name;  // no answer yet
   }
   EXPECT_EQ(Call("GET", "/v1/models/alias")->Body()["id"], "alias");
-  EXPECT_EQ(Call("GET", "/v1/models/nothing")->status, 404);
+  const auto unknown = Call("GET", "/v1/models/nothing");
+  EXPECT_EQ(unknown->status, 404);
+  EXPECT_EQ(unknown->Body()["error"]["code"], "model_not_found");
+  // What one request may have.
+  const Json model = Call("GET", "/v1/models/alias")->Body();
+  EXPECT_EQ(model["max_model_len"], 512);
+  EXPECT_EQ(model["meta"]["n_ctx"], 512);
   EXPECT_EQ(Call("GET", "/v1/models")->Body()["data"].size(), 2U);
 }
 

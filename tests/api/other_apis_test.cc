@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "api/fake_server.h"
+#include "base/log.h"
+#include "frontend/server/api/api_error.h"
 #include "frontend/server/api/base64.h"
 #include "frontend/server/api/routes.h"
 
@@ -156,6 +158,62 @@ TEST_F(OtherApisTest, OllamaGenerate) {
     "options":{"num_ctx":100000}})"))
                 ->status,
             400);
+}
+
+TEST_F(OtherApisTest, OllamaNamesTheFieldsOfItsOptions) {
+  const auto refused = Post(
+      "/api/generate", {{"model", "tiny"}, {"prompt", "x"}, {"options", {{"repeat_penalty", 0}}}});
+  EXPECT_EQ(refused->status, 400);
+  EXPECT_THAT(refused->Body()["error"].get<std::string>(),
+              ::testing::StartsWith("options.repeat_penalty: found 0,"));
+}
+
+TEST_F(OtherApisTest, OllamaSaysTheFilesOwnFormat) {
+  const auto format = [this] {
+    EXPECT_EQ(Call("GET", "/api/tags")->Body()["models"][0]["details"]["format"],
+              Call("GET", "/api/ps")->Body()["models"][0]["details"]["format"]);
+    return Post("/api/show", {{"model", "tiny"}})->Body()["details"]["format"];
+  };
+  EXPECT_EQ(format(), "gguf");
+  const_cast<ModelSource&>(model_->source()).format = "safetensors";
+  EXPECT_EQ(format(), "safetensors");
+}
+
+TEST_F(OtherApisTest, WhatIsMissingIsNotAlwaysTheModel) {
+  for (const auto& answer :
+       {Call("GET", "/v1/modules"), Post("/v1/modules", {{"module", "ngram"}, {"state", "on"}})}) {
+    EXPECT_EQ(answer->status, 404);
+    EXPECT_EQ(answer->Body()["error"]["code"], "not_found");
+  }
+  const auto code = [](const char* where) {
+    return ToApiError(MakeError(ErrorCode::kNotFound, "missing", where)).code;
+  };
+  EXPECT_EQ(code("model"), "model_not_found");
+  EXPECT_EQ(code("modules.draft_model.model"), "model_not_found");
+  EXPECT_EQ(code("id_slot"), "not_found");
+}
+
+class LineSink final : public LogSink {
+ public:
+  LineSink() { SetLogSink(this, LogLevel::kInfo); }
+  ~LineSink() override { SetLogSink(nullptr, LogLevel::kError); }
+  void Write(LogLevel, std::string_view message) override { last = message; }
+  std::string last;
+};
+
+// One that never ran waited all the same.
+TEST_F(OtherApisTest, AFailedRequestIsLoggedWithItsTimes) {
+  LineSink sink;
+  Post("/v1/completions", {{"prompt", "x"}});
+  ServingEvent event;
+  event.kind = ServingEvent::Kind::kError;
+  event.error = MakeError(ErrorCode::kCancelled, "the engine is shutting down");
+  event.timings.queue_s = 1.25;
+  event.timings.total_s = 1.5;
+  engine_.submitted.at(0).sink(std::move(event));
+  const Json line = Json::parse(sink.last);
+  EXPECT_EQ(line["queue_ms"], 1250);
+  EXPECT_EQ(line["total_ms"], 1500);
 }
 
 TEST_F(OtherApisTest, OllamaLoadsByAnEmptyRequest) {

@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from tenon_cli import BINARY, SMOLLM, main, needs_smollm, peak_bytes_of, run, run_json
@@ -279,6 +281,41 @@ class ModelTest(unittest.TestCase):
             by_config = run_json("run", SMOLLM, "--config", path, "--raw", "-p", "The sea", "-n", "8", "--temp", "0", "--json")
             by_flag = run_json("run", SMOLLM, "-ctk", "hier", "--raw", "-p", "The sea", "-n", "8", "--temp", "0", "--json")
             self.assertEqual(by_config["token_ids"], by_flag["token_ids"])
+
+    def test_a_full_context_points_at_clear(self):
+        done = run("chat", SMOLLM, "-c", "64", "-n", "4", stdin="Hi\n" + "word " * 500 + "\n")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no room for an answer; /clear starts anew", done.stderr)
+        # Not where it would not help.
+        done = run("chat", SMOLLM, "-c", "64", "-n", "4", stdin="word " * 500 + "\n")
+        self.assertNotIn("no room for an answer; /clear", done.stderr)
+
+    def test_ctrl_c_stops_an_answer_and_then_the_chat(self):
+        master, terminal = os.openpty()
+        process = subprocess.Popen([BINARY, "chat", SMOLLM, "--temp", "0", "-n", "3000"], stdin=terminal,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        os.close(terminal)
+        try:
+            os.write(master, b"Tell a tale\n")
+            answer = b""
+            while len(answer) < 60:  # more than the prompt and the question
+                answer += os.read(process.stdout.fileno(), 4096)
+            process.send_signal(signal.SIGINT)
+            errors = b""
+            while b"tok/s]" not in errors:
+                piece = os.read(process.stderr.fileno(), 4096)
+                self.assertTrue(piece, (errors, process.poll()))
+                errors += piece
+            self.assertIn(b"and stopped", errors)
+            time.sleep(0.5)  # the prompt is there
+            self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(30), -signal.SIGINT)
+        finally:
+            process.kill()
+            process.communicate()
+            os.close(master)
 
     def test_chat_from_a_pipe_reuses_the_cache(self):
         done = run("chat", SMOLLM, "--temp", "0", "-n", "40",

@@ -50,19 +50,23 @@ class SlotsTest(unittest.TestCase):
 
     def test_refusals_name_what_is_wrong(self):
         server = self.serve()
-        def refused(path, body, expected, word):
+        def refused(path, body, expected, word, param=None):
             status, _, data = server.call(path, body)
             self.assertEqual(status, expected, data)
-            self.assertIn(word, json.dumps(json.loads(data)["error"]), data)
+            error = json.loads(data)["error"]
+            self.assertIn(word, json.dumps(error), data)
+            self.assertEqual(error["code"], "not_found" if expected == 404 else None, data)
+            if param:
+                self.assertEqual(error["param"], param, data)
             self.assertNotIn(self.folder.name, data.decode())
-        refused("/slots/0?action=save", {"filename": "a"}, 404, "slot 0")
+        refused("/slots/0?action=save", {"filename": "a"}, 404, "slot 0", "id_slot")
         refused("/slots/9?action=save", {"filename": "a"}, 400, "0 to 3")
         refused("/slots/x?action=save", {"filename": "a"}, 400, "id_slot")
         refused("/slots/0?action=copy", {"filename": "a"}, 400, "action")
         refused("/slots/0", {"filename": "a"}, 400, "action")
         for name in ("../a", "/etc/passwd", ".hidden", "", "a/b", "a" * 200):
             refused("/slots/0?action=restore", {"filename": name}, 400, "filename")
-        refused("/slots/0?action=restore", {"filename": "missing"}, 404, "missing")
+        refused("/slots/0?action=restore", {"filename": "missing"}, 404, "missing", "filename")
         refused("/slots/0?action=restore", {}, 400, "filename")
         complete(server, 2)
         server.json("/slots/2?action=save", {"filename": "a"})
@@ -70,7 +74,10 @@ class SlotsTest(unittest.TestCase):
         with open(path, "r+b") as file:
             file.seek(os.path.getsize(path) // 2)
             file.write(b"damage")
-        refused("/slots/2?action=restore", {"filename": "a"}, 400, "checksum")
+        refused("/slots/2?action=restore", {"filename": "a"}, 400, "checksum", "filename")
+        with open(path, "wb") as file:
+            file.write(b"GGUF")
+        refused("/slots/2?action=restore", {"filename": "a"}, 400, "no saved KV", "filename")
 
     def test_keys_see_their_own_only(self):
         server = self.serve("--api-key", "one", "--api-key", "two")

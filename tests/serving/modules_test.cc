@@ -1,8 +1,12 @@
 // Modules on a running server. The small model of the routing is the large one again, so that every
 // answer must be the plain one, whoever decided its tokens and whatever is switched meanwhile.
+#include <condition_variable>
 #include <fstream>
+#include <mutex>
 
+#include "base/log.h"
 #include "frontend/serving/served_modules.h"
+#include "gguf/gguf_writer.h"
 #include "serving/engine_fixture.h"
 
 namespace tenon {
@@ -113,6 +117,59 @@ TEST_F(ModulesTest, TheConfigurationIsFollowed) {
   wrong.monitoring = {{"min_latency_savings", 0.3}};
   EXPECT_EQ(ApplyModuleConfig(*control_, next, wrong).error().where,
             "monitoring.min_latency_savings");
+}
+
+TEST(RestartOnlyChangesTest, NamesWhatARunningServerCannotTake) {
+  const auto changes = [](const std::string& before, const std::string& now) {
+    return RestartOnlyChanges(*ParseModuleConfig(before, "t.yaml"),
+                              *ParseModuleConfig(now, "t.yaml"));
+  };
+  EXPECT_EQ(changes("modules: { ngram: { max_guesses: 3 } }",
+                    "modules: { routing: true }\nmonitoring: { cool_down_s: 3 }"),
+            "");
+  EXPECT_EQ(changes("scheduling: { max_batch: 4 }", "scheduling: { max_batch: 8 }"), "scheduling");
+  EXPECT_EQ(changes("kv_cache: f16", "module_memory_quota: { ngram: 1% }"),
+            "kv_cache, module_memory_quota");
+  EXPECT_EQ(changes("", "quantization: { recomputation: true }"), "quantization.recomputation");
+}
+
+class Lines final : public LogSink {
+ public:
+  Lines() { SetLogSink(this, LogLevel::kInfo); }
+  ~Lines() override { SetLogSink(nullptr, LogLevel::kError); }
+  void Write(LogLevel, std::string_view message) override {
+    const std::lock_guard lock(mutex_);
+    all_ += message;
+    all_ += '\n';
+    changed_.notify_all();
+  }
+  // Waits for a line with `text`; false after a long time.
+  bool Has(std::string_view text) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60),
+                             [&] { return all_.find(text) != std::string::npos; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string all_;
+};
+
+TEST_F(ModulesTest, WhatCannotBeFollowedIsSaid) {
+  TENON_LOAD_OR_SKIP(model, kSmolLm, ServingLoad());
+  ModuleConfig config;
+  config.modules.push_back({"ngram", nlohmann::json::object()});
+  Start(std::move(model), config);
+  const testing::TempFolder folder;
+  const auto path = folder.Write("t.yaml", {});
+  Lines lines;
+  const ConfigFollower follower(path, *control_, config);
+  std::ofstream(path) << "modules: { ngram: true }\nscheduling: { max_batch: 2 }\n";
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
+  EXPECT_TRUE(lines.Has("started again to take over the change of scheduling"));
+  std::filesystem::remove(path);
+  EXPECT_TRUE(lines.Has("can't be read any more"));
 }
 
 TEST(MonitoringTest, WhatNobodyKnowsIsRefusedWithItsPlace) {

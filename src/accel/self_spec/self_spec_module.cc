@@ -67,6 +67,12 @@ Result<std::unique_ptr<Module>> CreateSelfSpecModule(const ModuleContext& contex
   ReadSpeculationOptions(reader, speculation);
   ReadAcceptance(reader, options.acceptance);
   TENON_RETURN_IF_ERROR(reader.Finish());
+  const DraftLevelOptions& level = options.level;
+  if (level.min_acceptance_rate > level.max_acceptance_rate) {
+    return InvalidArgument(fmt::format("found {}, above max_acceptance_rate, which is {}",
+                                       level.min_acceptance_rate, level.max_acceptance_rate),
+                           "modules." + context.name + ".min_acceptance_rate");
+  }
   if (speculation.max_guesses > kMaxGuesses) {
     return InvalidArgument(
         fmt::format("found {}, expected 1 to {}", speculation.max_guesses, kMaxGuesses),

@@ -1,8 +1,11 @@
 // `tenon chat`: a conversation in the terminal.
 #include <fmt/format.h>
+#include <signal.h>
 
+#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "frontend/cli/command.h"
 #include "frontend/cli/line_reader.h"
@@ -20,6 +23,31 @@ struct ChatFlags {
   std::string system;
 };
 
+// Ctrl-C came while an answer was being written. A signal handler can reach nothing but a global.
+volatile std::sig_atomic_t interrupted = 0;
+
+// While it lives, the first Ctrl-C asks for the answer's end; a second one ends the process, as one
+// at the prompt does.
+class InterruptScope {
+ public:
+  InterruptScope() {
+    interrupted = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    action.sa_flags = SA_RESETHAND | SA_RESTART;
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptScope() {
+    sigaction(SIGINT, &before_, nullptr);
+    interrupted = 0;
+  }
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+ private:
+  struct sigaction before_ = {};
+};
+
 // Messages so far; the cache of earlier turns is found again by their tokens.
 class Conversation {
  public:
@@ -34,18 +62,24 @@ class Conversation {
       messages_.push_back({{"role", "system"}, {"content", flags_.system}});
   }
 
-  // Streams the answer to stdout. A turn that fails leaves the conversation as it was.
+  // Streams the answer to stdout. A turn that fails leaves the conversation as it was; an answer
+  // that was stopped stays as far as it came.
   Status Ask(const std::string& text) {
+    const bool has_turns = messages_.size() > (flags_.system.empty() ? 0U : 1U);
     messages_.push_back({{"role", "user"}, {"content", text}});
     auto result = Answer();
     if (!result.ok()) {
       messages_.erase(messages_.size() - 1);
-      return std::move(result).error();
+      Error error = std::move(result).error();
+      if (has_turns && error.where == "prompt")  // it does not fit behind the turns before it
+        error.message += "; /clear starts anew";
+      return error;
     }
     messages_.push_back({{"role", "assistant"}, {"content", result->text}});
-    fmt::print(stderr, "\n[{} of {} prompt tokens from the cache, {} generated, {:.1f} tok/s]\n",
+    const bool is_stopped = result->finish_reason == FinishReason::kCancelled;
+    fmt::print(stderr, "\n[{} of {} prompt tokens from the cache, {} generated{}, {:.1f} tok/s]\n",
                result->cached_tokens, result->prompt_tokens, result->token_ids.size(),
-               result->tokens_per_s);
+               is_stopped ? " and stopped" : "", result->tokens_per_s);
     return {};
   }
 
@@ -58,7 +92,7 @@ class Conversation {
     request.max_tokens = flags_.sampling.max_tokens;
     return Generate(model_, request, [](std::string_view piece) {
       std::fwrite(piece.data(), 1, piece.size(), stdout);
-      return std::fflush(stdout) == 0;
+      return std::fflush(stdout) == 0 && interrupted == 0;
     });
   }
 
@@ -86,7 +120,11 @@ Status TalkLoop(Conversation& conversation) {
     }
     if (line->empty())
       continue;
+    std::optional<InterruptScope> scope;
+    if (reader.interactive())
+      scope.emplace();
     Status status = conversation.Ask(*line);
+    scope.reset();
     fmt::print("\n");
     if (!status.ok())
       fmt::print(stderr, "tenon: {}\n", status.error().ToString());

@@ -1,9 +1,12 @@
 #include "frontend/serving/served_modules.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "accel/manager/composition.h"
 #include "base/log.h"
@@ -91,9 +94,22 @@ Status ApplyModuleConfig(ModuleControl& control, const ModuleConfig& before,
   return first;
 }
 
+std::string RestartOnlyChanges(const ModuleConfig& started, const ModuleConfig& now) {
+  std::vector<std::string_view> names;
+  if (now.scheduling != started.scheduling)
+    names.emplace_back("scheduling");
+  if (now.kv_cache != started.kv_cache)
+    names.emplace_back("kv_cache");
+  if (now.recomputation != started.recomputation)
+    names.emplace_back("quantization.recomputation");
+  if (now.memory_quota != started.memory_quota)
+    names.emplace_back("module_memory_quota");
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 ConfigFollower::ConfigFollower(std::filesystem::path path, ModuleControl& control,
                                ModuleConfig applied)
-    : path_(std::move(path)), control_(control), applied_(std::move(applied)) {
+    : path_(std::move(path)), control_(control), started_(applied), applied_(std::move(applied)) {
   std::error_code code;
   seen_ = std::filesystem::last_write_time(path_, code);
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
@@ -108,13 +124,23 @@ void ConfigFollower::Run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     wake_.wait_for(lock, stop, kPeriod, [] { return false; });
-    std::error_code code;
-    const auto written = std::filesystem::last_write_time(path_, code);
-    if (code || written == seen_ || stop.stop_requested())
-      continue;
-    seen_ = written;
-    Reload();
+    if (!stop.stop_requested())
+      Look();
   }
+}
+
+void ConfigFollower::Look() {
+  std::error_code code;
+  const auto written = std::filesystem::last_write_time(path_, code);
+  if (code && !is_gone_) {
+    Log(LogLevel::kWarning, "{} can't be read any more ({}); the configuration stays as it was",
+        path_.string(), code.message());
+  }
+  is_gone_ = static_cast<bool>(code);
+  if (code || written == seen_)
+    return;
+  seen_ = written;
+  Reload();
 }
 
 void ConfigFollower::Reload() {
@@ -128,6 +154,10 @@ void ConfigFollower::Reload() {
     Log(LogLevel::kInfo, "{} was read again", path_.string());
   else
     Log(LogLevel::kWarning, "{} was read again: {}", path_.string(), status.error().ToString());
+  if (const std::string later = RestartOnlyChanges(started_, *config); !later.empty()) {
+    Log(LogLevel::kWarning, "{}: the server has to be started again to take over the change of {}",
+        path_.string(), later);
+  }
   applied_ = *config;
 }
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "accel/manager/supervised_engine.h"
@@ -48,8 +49,12 @@ class ServedModules {
 Status ApplyModuleConfig(ModuleControl& control, const ModuleConfig& before,
                          const ModuleConfig& now);
 
+// The fields that differ and that a running server can't take over, in words; empty: none.
+std::string RestartOnlyChanges(const ModuleConfig& started, const ModuleConfig& now);
+
 // Reads the file again when it changes and applies it; errors go to the log and leave the server as
-// it is. Threading: owns a thread, which ends with it.
+// it is. So do changes that need a restart, and once that the file is gone. Threading: owns a
+// thread, which ends with it.
 class ConfigFollower {
  public:
   ConfigFollower(std::filesystem::path path, ModuleControl& control, ModuleConfig applied);
@@ -62,12 +67,15 @@ class ConfigFollower {
 
  private:
   void Run(const std::stop_token& stop);
+  void Look();
   void Reload();
 
   std::filesystem::path path_;
   ModuleControl& control_;
+  const ModuleConfig started_;
   ModuleConfig applied_;
   std::filesystem::file_time_type seen_;
+  bool is_gone_ = false;
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::jthread thread_;

@@ -13,6 +13,7 @@
 #include "accel/plain_engine.h"
 #include "base/log.h"
 #include "frontend/serving/active_request.h"
+#include "frontend/serving/choice_limit.h"
 #include "frontend/serving/engine_core.h"
 
 namespace tenon {
@@ -228,10 +229,7 @@ Status ThreadedEngine::CheckRequest(const ServingRequest& request) const {
   if (model_.runner().is_encoder())
     return Unsupported("the model makes vectors of texts; it does not generate");
   TENON_RETURN_IF_ERROR(CheckPrompt(model_, request.prompt));
-  if (request.choices < 1 || request.choices > options_.max_batch) {
-    return InvalidArgument(
-        fmt::format("found {}, expected 1 to {}", request.choices, options_.max_batch), "n");
-  }
+  TENON_RETURN_IF_ERROR(CheckChoices(request.choices, options_));
   TENON_RETURN_IF_ERROR(CheckModules(request.modules));
   if (request.max_tokens < -1) {
     return InvalidArgument(fmt::format("found {}, expected -1 or more", request.max_tokens),
@@ -389,6 +387,16 @@ Health ThreadedEngine::health() const {
 }
 
 }  // namespace
+
+Status CheckChoices(int32_t choices, const ServingOptions& options) {
+  if (choices >= 1 && choices <= options.max_batch)
+    return {};
+  return InvalidArgument(
+      fmt::format("found {}, expected an integer from 1 to {}, the sequences that the server runs "
+                  "at once (--parallel)",
+                  choices, options.max_batch),
+      "n");
+}
 
 std::string_view HealthName(Health health) {
   switch (health) {

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "frontend/server/api/request_log.h"
+#include "frontend/serving/choice_limit.h"
 
 namespace tenon {
 namespace {
@@ -177,6 +178,10 @@ void AnswerRun::SubmitMore() {
 void AnswerRun::Start() {
   {
     const std::lock_guard lock(mutex_);
+    // Before anything is made for each of them.
+    const Status choices = CheckChoices(job_.requests.front().choices, engine_.options());
+    if (!choices.ok())
+      return Fail(ToApiError(choices.error()));
     PrepareAnswer();
     if (!CheckPrompts())
       return;
@@ -250,6 +255,7 @@ void AnswerRun::Process(size_t prompt, ServingEvent& event) {
     case ServingEvent::Kind::kFinished:
       return FinishPrompt(prompt, event);
     case ServingEvent::Kind::kError:
+      part.timings = event.timings;
       CancelRequests();
       return Fail(ErrorOf(event.error));
   }

@@ -35,26 +35,35 @@ void UseSchema(FieldReader& fields, std::string_view name, const Json& schema, A
     shape.schema = schema;
 }
 
+// Who names a form and leaves it empty would get free text: that is refused.
 void UseRegex(FieldReader& fields, std::string_view name, AnswerShape& shape) {
+  if (fields.Any(name) == nullptr)
+    return;
   std::string regex;
   fields.String(name, regex);
-  if (!regex.empty() && Claim(fields, name, AnswerShape::Kind::kRegex, shape))
+  if (regex.empty())
+    return fields.Fail(name, "expected a regular expression, found an empty text");
+  if (Claim(fields, name, AnswerShape::Kind::kRegex, shape))
     shape.regex = std::move(regex);
 }
 
 void UseGrammar(FieldReader& fields, std::string_view name, AnswerShape& shape) {
+  if (fields.Any(name) == nullptr)
+    return;
   std::string grammar;
   fields.String(name, grammar);
-  if (!grammar.empty() && Claim(fields, name, AnswerShape::Kind::kGrammar, shape))
+  if (grammar.empty())
+    return fields.Fail(name, "expected a grammar, found an empty text");
+  if (Claim(fields, name, AnswerShape::Kind::kGrammar, shape))
     shape.grammar = std::move(grammar);
 }
 
 void UseChoices(FieldReader& fields, std::string_view name, AnswerShape& shape) {
+  if (fields.Any(name) == nullptr)
+    return;
   std::vector<std::string> choices;
   fields.Strings(name, choices);
-  if (choices.empty())
-    return;
-  if (choices.size() > kMaxChoices || std::ranges::count(choices, "") > 0)
+  if (choices.empty() || choices.size() > kMaxChoices || std::ranges::count(choices, "") > 0)
     return fields.Fail(name, fmt::format("expected 1 to {} texts, none empty", kMaxChoices));
   if (Claim(fields, name, AnswerShape::Kind::kChoice, shape))
     shape.choices = std::move(choices);
@@ -205,7 +214,9 @@ void ReadShapeFields(FieldReader& fields, AnswerShape& shape) {
     UseGrammar(inner, "grammar", shape);
     fields.Take(inner.Finish());
   }
-  UseGrammar(fields, "grammar", shape);
+  // llama-server's clients send an empty one for none.
+  if (const Json* grammar = fields.Any("grammar"); grammar != nullptr && *grammar != "")
+    UseGrammar(fields, "grammar", shape);
   UseGrammar(fields, "guided_grammar", shape);
 }
 

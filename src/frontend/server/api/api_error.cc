@@ -39,6 +39,13 @@ std::string_view AnthropicType(int status) {
   }
 }
 
+// What is missing: the model that a request names, or something else.
+std::string_view NotFoundCode(std::string_view where) {
+  const bool is_model =
+      where == "model" || where.ends_with(".model") || where == "modules.routing.small";
+  return is_model ? "model_not_found" : "not_found";
+}
+
 Json OpenAiBody(const ApiError& error) {
   Json inner;
   inner["message"] = error.message;
@@ -63,7 +70,8 @@ ApiError ToApiError(const Error& given) {
     case ErrorCode::kUnsupported:
       return {400, message, kInvalidRequest, error.where, {}, {}, {}};
     case ErrorCode::kNotFound:
-      return {404, message, "not_found_error", error.where, "model_not_found", {}, {}};
+      return {404, message, "not_found_error", error.where, std::string(NotFoundCode(error.where)),
+              {},  {}};
     case ErrorCode::kResourceExhausted:
       return {429, message, "rate_limit_error", error.where, "queue_full", {}, {}};
     case ErrorCode::kCancelled:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace tenon {
@@ -84,10 +85,11 @@ void FieldReader::Float(std::string_view name, float& value) {
   const Json* field = Find(name);
   if (field == nullptr)
     return;
-  if (field->is_number())
-    value = field->get<float>();
+  auto number = ReadFloat(*field, PathOf(name));
+  if (number.ok())
+    value = *number;
   else
-    WrongType(name, "a number", *field);
+    Take(std::move(number).error());
 }
 
 void FieldReader::String(std::string_view name, std::string& value) {
@@ -177,6 +179,19 @@ Status FieldReader::Finish() {
       Fail(key, "is not a known field");
   }
   return status_;
+}
+
+Result<float> ReadFloat(const Json& value, const std::string& path) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (!value.is_number())
+    return InvalidArgument(fmt::format("found {}, expected a number", JsonTypeName(value)), path);
+  const auto number = value.get<double>();
+  if (!(std::abs(number) <= kLargest)) {
+    return InvalidArgument(fmt::format("found {}, expected a number from {:.1e} to {:.1e}",
+                                       DumpJson(value), -kLargest, kLargest),
+                           path);
+  }
+  return static_cast<float>(number);
 }
 
 Result<int32_t> ReadToken(const Json& value, const std::string& path) {

@@ -70,6 +70,8 @@ class FieldReader {
   Status status_;
 };
 
+// A number that single precision can hold; `path` is its place, for the error.
+Result<float> ReadFloat(const Json& value, const std::string& path);
 // A token id; `path` is its place, for the error.
 Result<int32_t> ReadToken(const Json& value, const std::string& path);
 // Token ids from a JSON array; the error names the place.

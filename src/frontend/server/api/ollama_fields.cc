@@ -38,6 +38,7 @@ Status ReadOllamaOptions(FieldReader& fields, const Model& model, ServingRequest
   options.Float("mirostat_tau", sampling.mirostat_tau);
   options.Float("mirostat_eta", sampling.mirostat_eta);
   ReadSeed(options, sampling);
+  CheckSampling(options, model.tokenizer(), sampling);
   options.Strings("stop", request.stop);
   options.Refuse("tfs_z", "there is no such filter", {1, 1.0});
   options.Refuse("num_keep", "the context is never shifted", {0, 4, 5});

@@ -22,11 +22,17 @@ std::string ParameterSize(const Model& model) {
   return count < 1e9 ? fmt::format("{:.0f}M", count / 1e6) : fmt::format("{:.1f}B", count / 1e9);
 }
 
+// "gguf" of "gguf v3": the format without its version, as Ollama says it.
+std::string FileFormat(const Model& model) {
+  const std::string& format = model.source().format;
+  return format.substr(0, format.find(' '));
+}
+
 Json Details(const Model& model) {
   const std::string& family = model.source().config.architecture;
   Json json;
   json["parent_model"] = "";
-  json["format"] = "gguf";
+  json["format"] = FileFormat(model);
   json["family"] = family;
   json["families"] = Json::array({family});
   json["parameter_size"] = ParameterSize(model);

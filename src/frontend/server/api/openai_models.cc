@@ -7,7 +7,8 @@
 namespace tenon {
 namespace {
 
-Json ModelJson(const ApiContext& context, const Model& model, const std::string& name) {
+Json ModelJson(const ApiContext& context, const ServingEngine& engine, const std::string& name) {
+  const Model& model = engine.model();
   const ModelConfig& config = model.source().config;
   uint64_t bytes = 0;
   for (const MappedFile& file : model.source().files)
@@ -20,9 +21,9 @@ Json ModelJson(const ApiContext& context, const Model& model, const std::string&
   json["type"] = "model";  // from here to created_at: Anthropic's
   json["display_name"] = config.name.empty() ? name : config.name;
   json["created_at"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(context.start_time()));
-  json["max_model_len"] = model.context_tokens();
+  json["max_model_len"] = SequenceContext(engine);
   json["meta"] = {{"n_vocab", model.tokenizer().vocab_size()},
-                  {"n_ctx", model.context_tokens()},
+                  {"n_ctx", SequenceContext(engine)},
                   {"n_ctx_train", config.context_length},
                   {"n_embd", config.hidden_size},
                   {"size", bytes}};
@@ -35,7 +36,7 @@ Result<Json> ListModels(ApiContext& context, ServingEngine& engine, const HttpRe
   Json data = Json::array();
   for (const std::string& name : context.options().model_names) {
     if (name != "*")
-      data.push_back(ModelJson(context, engine.model(), name));
+      data.push_back(ModelJson(context, engine, name));
   }
   Json json;
   json["object"] = "list";
@@ -51,7 +52,7 @@ Result<Json> DescribeModel(ApiContext& context, ServingEngine& engine, const Htt
   TENON_ASSIGN_OR_RETURN(
       const std::string name,
       context.ResolveModelName(id == request.parameters.end() ? "" : id->second));
-  return ModelJson(context, engine.model(), name);
+  return ModelJson(context, engine, name);
 }
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <random>
@@ -13,16 +14,13 @@ namespace {
 
 constexpr int64_t kAnyInt = std::numeric_limits<int32_t>::max();
 
-// Answers to one prompt: each is a sequence of the batch.
-constexpr int64_t kMaxChoices = 128;
-
 // Entries of logit_bias: each is looked at for every token that is chosen.
 constexpr size_t kMaxBiases = 4096;
 
 // A bias is a number, or false for "never".
 Result<float> BiasOf(const Json& value, const std::string& path) {
   if (value.is_number())
-    return value.get<float>();
+    return ReadFloat(value, path);
   if (value.is_boolean() && !value.get<bool>())
     return -std::numeric_limits<float>::infinity();
   return InvalidArgument(fmt::format("found {}, expected a number or false", JsonTypeName(value)),
@@ -122,6 +120,14 @@ void RefuseOthers(FieldReader& fields) {
   fields.Refuse("prompt_logprobs", "use echo and logprobs of /v1/completions", {0});
 }
 
+// Any number: how many a server takes is for its engine to say.
+void ReadChoices(FieldReader& fields, ServingRequest& request) {
+  int64_t choices = request.choices;
+  fields.Int("n", choices,
+             {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()});
+  request.choices = static_cast<int32_t>(std::clamp<int64_t>(choices, -kAnyInt, kAnyInt));
+}
+
 // The acceleration modules that may work on the request: true (all), false (none), or names.
 void ReadModules(FieldReader& fields, ServingRequest& request) {
   const Json* modules = fields.Any("modules");
@@ -152,6 +158,17 @@ void ReadTopK(FieldReader& fields, SamplingParams& sampling) {
   sampling.top_k = std::max(sampling.top_k, 0);
 }
 
+void CheckSampling(FieldReader& fields, const Tokenizer& tokenizer,
+                   const SamplingParams& sampling) {
+  const Status status = ValidateSamplingParams(sampling, tokenizer.vocab_size());
+  if (status.ok())
+    return;
+  const Error& error = status.error();
+  const bool is_renamed =
+      error.where == "repetition_penalty" && fields.Any("repeat_penalty") != nullptr;
+  fields.Fail(is_renamed ? "repeat_penalty" : error.where, error.message, error.code);
+}
+
 void ReadMaxTokens(FieldReader& fields, std::string_view name, int64_t& value) {
   fields.Int(name, value, {-1, kAnyInt});
 }
@@ -180,13 +197,14 @@ void ReadSamplingFields(FieldReader& fields, const Tokenizer& tokenizer, Serving
   bool cache_prompt = true;
   fields.Bool("cache_prompt", cache_prompt);
   request.prefix_cache = cache_prompt ? PrefixCache::kOn : PrefixCache::kOff;
-  fields.Int("n", request.choices, {1, kMaxChoices});
+  ReadChoices(fields, request);
   ReadModules(fields, request);
   ReadSamplers(fields, sampling);
   // The context is never shifted, so that every token of the prompt is kept anyway.
   int64_t kept = 0;
   fields.Int("n_keep", kept, {-1, kAnyInt});
   fields.Int("id_slot", request.slot, {-1, kAnyInt});
+  CheckSampling(fields, tokenizer, sampling);
   RefuseOthers(fields);
 }
 

@@ -20,6 +20,8 @@ void ReadSeed(FieldReader& fields, SamplingParams& sampling);
 // top_k: -1 and 0 are off.
 void ReadTopK(FieldReader& fields, SamplingParams& sampling);
 uint64_t NewSeed();
+// Refuses values out of their ranges by the names that the client gave them.
+void CheckSampling(FieldReader& fields, const Tokenizer& tokenizer, const SamplingParams& sampling);
 
 // A token budget: -1 stays "no limit".
 void ReadMaxTokens(FieldReader& fields, std::string_view name, int64_t& value);

@@ -114,12 +114,17 @@ Error WithoutFolder(Error error, const ApiContext& context) {
   return error;
 }
 
-// A file that is not there, is damaged or belongs to another model is the client's mistake.
+// A file that is not there, is damaged or belongs to another model is the client's mistake, in the
+// field that names it.
 HttpResponse Refusal(const ApiContext& context, const Error& error) {
   ApiError answer = ToApiError(WithoutFolder(error, context));
+  const std::string folder = context.options().slot_folder.string();
+  if (!folder.empty() && error.where.starts_with(folder))
+    answer.param = "filename";
   if (error.code == ErrorCode::kCorrupt || error.code == ErrorCode::kIo) {
     answer.status = 400;
     answer.type = "invalid_request_error";
+    answer.code.clear();
   }
   return ToResponse(ApiStyle::kOpenAi, answer);
 }
