@@ -218,12 +218,13 @@ class LoadTest(ServerTest):
 
     def test_who_leaves_while_waiting_is_never_computed(self):
         long = [question(f"{i}", max_tokens=400, ignore_eos=True) for i in range(8)]  # all places of the batch
+        one = self.server.json(CHAT, question("8", max_tokens=1))["usage"]["prompt_tokens"]
+        self.assertTrue(self.server.wait_idle())
+        before = self.server.metric("tenon_prompt_tokens_total") + 8 * one
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             running = [pool.submit(self.server.json, CHAT, body) for body in long]
-            while self.server.metric("tenon_sequences_running") < 8:
+            while self.server.metric("tenon_prompt_tokens_total") < before:  # each counts when it is through
                 time.sleep(0.01)
-            time.sleep(1)  # until the last of them has been counted
-            before = self.server.metric("tenon_prompt_tokens_total")
             for i in range(4):
                 self.leave(question(f"waiting {i} " + "word " * 1000), 0.05)
             for answer in running:

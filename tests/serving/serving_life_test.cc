@@ -39,8 +39,8 @@ TEST(ServingLifeTest, ARequestThatCanNeverRunIsRefusedAtOnce) {
       {"no token", [](auto& r) { r.prompt[1] = 1 << 20; }, "found token 1048576"},
       {"negative token", [](auto& r) { r.prompt[1] = -1; }, "found token -1"},
       {"temperature", [](auto& r) { r.sampling.temperature = -1.0F; }, "-1"},
-      {"choices", [](auto& r) { r.choices = 33; }, "found 33, expected 1 to 32"},
-      {"no choice", [](auto& r) { r.choices = 0; }, "found 0, expected 1 to 32"},
+      {"choices", [](auto& r) { r.choices = 33; }, "found 33, expected an integer from 1 to 32"},
+      {"no choice", [](auto& r) { r.choices = 0; }, "found 0, expected an integer from 1 to 32"},
       {"empty stop", [](auto& r) { r.stop = {""}; }, "empty"},
       {"max_tokens", [](auto& r) { r.max_tokens = -2; }, "found -2"},
   };
