@@ -103,7 +103,7 @@ TEST(BuildGraphTest, EveryListedTensorIsNeeded) {
     }
     EXPECT_TRUE(BuildGraph(source).ok()) << name;
   }
-  EXPECT_GT(listed_cases, 10U);
+  EXPECT_GE(listed_cases, 2U);
 }
 
 // Tensors that may be absent are checked where they are present.
