@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "engine/exec/model_runner.h"
@@ -49,6 +50,15 @@ class ModelProvider {
  public:
   virtual ~ModelProvider() = default;
   virtual Result<std::unique_ptr<AuxiliaryModel>> Open(const ModelRequest& request) = 0;
+
+  // The same, with errors at the option that names the model, such as "modules.routing.small".
+  Result<std::unique_ptr<AuxiliaryModel>> OpenNamed(const ModelRequest& request,
+                                                    std::string option) {
+    auto model = Open(request);
+    if (!model.ok())
+      return MakeError(model.error().code, model.error().ToString(), std::move(option));
+    return model;
+  }
 };
 
 struct ModuleContext {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -31,14 +32,23 @@ std::span<const ModuleEntry> KnownModules() {
   return kModules;
 }
 
-Result<std::unique_ptr<Module>> CreateModule(const ModuleContext& context) {
+bool IsKnownModule(std::string_view name) {
+  return std::ranges::find(kModules, name, &ModuleEntry::name) != kModules.end();
+}
+
+std::string KnownModuleNames() {
   std::string names;
-  for (const ModuleEntry& entry : KnownModules()) {
-    if (entry.name == context.name)
-      return entry.create(context);
+  for (const ModuleEntry& entry : kModules)
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  return NotFound(fmt::format("no module {}; there are: {}", context.name, names), "modules");
+  return names;
+}
+
+Result<std::unique_ptr<Module>> CreateModule(const ModuleContext& context) {
+  const auto entry = std::ranges::find(kModules, context.name, &ModuleEntry::name);
+  if (entry != kModules.end())
+    return entry->create(context);
+  return NotFound(fmt::format("no module {}; there are: {}", context.name, KnownModuleNames()),
+                  "modules");
 }
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "accel/module.h"
@@ -19,6 +20,9 @@ struct ModuleEntry {
 };
 
 std::span<const ModuleEntry> KnownModules();
+bool IsKnownModule(std::string_view name);
+// "ngram, routing, ...": for errors.
+std::string KnownModuleNames();
 
 // kNotFound with the known names.
 Result<std::unique_ptr<Module>> CreateModule(const ModuleContext& context);

@@ -39,8 +39,6 @@ class OptionReader {
   // One of `choices`; sets its index.
   void Choice(std::string_view name, size_t& index, std::span<const std::string_view> choices);
 
-  // What was wrong so far, with options nobody asked for left alone.
-  const Status& FirstError() const { return status_; }
   Status Finish();
 
  private:

@@ -161,9 +161,9 @@ std::optional<Matrix> InverseFactor(const Matrix& h, MatrixEngine& engine) {
 }
 
 DampedFactor FactorWithDamping(const Matrix& h, float damping, MatrixEngine& engine) {
+  TENON_CHECK(!std::isnan(damping));  // no share would ever be above the last one
   const float mean = MeanDiagonal(h);
   // From 1e4 on the sum is a multiple of the identity in float, which always factorizes.
-  TENON_CHECK(!std::isnan(damping));
   for (float share = damping;; share = std::max(share * 10.0F, 1e-6F)) {
     Matrix damped = h;
     ReviveDead(damped, mean);

@@ -59,17 +59,14 @@ const Case kCases[] = {
      "MatMul(4, down)\n6 = Add(1, 5)\n7 = MatMul(6, head)\noutput 7\n"},
     {"a product of flattened rows", "unflatten_linears",
      "input %x f32 [b, t, 4]\nconst %w f32 [4, 6]\nconst %c f32 [6]\nconst %flat i64 [2] = -1 "
-     "4\nconst %z i64 [] = 0\nconst %o i64 [] = 1\nconst %ax i64 [1] = 0\nconst %n i64 [1] = 6\n%s "
-     "= "
-     "Shape(%x)\n%b = Gather(%s, %z)\n%t = Gather(%s, %o)\n%bu = Unsqueeze(%b, %ax)\n%tu = "
+     "4\nconst %z i64 [] = 0\nconst %o i64 [] = 1\nconst %ax i64 [1] = 0\nconst %n i64 [1] = 6\n"
+     "%s = Shape(%x)\n%b = Gather(%s, %z)\n%t = Gather(%s, %o)\n%bu = Unsqueeze(%b, %ax)\n%tu = "
      "Unsqueeze(%t, %ax)\n%to = Concat(%bu, %tu, %n) axis=0\n%f = Reshape(%x, %flat)\n%g = "
-     "Gemm(%f, "
-     "%w, %c)\n%y = Reshape(%g, %to)\noutput %y\n",
+     "Gemm(%f, %w, %c)\n%y = Reshape(%g, %to)\noutput %y\n",
      "1 = MatMul(x, w)\n2 = Add(1, c)\noutput 2\n"},
     {"to other dimensions it stays", "unflatten_linears",
      "input %x f32 [2, 3, 4]\nconst %w f32 [4, 6]\nconst %flat i64 [2] = -1 4\nconst %to i64 [3] = "
-     "3 "
-     "2 6\n%f = Reshape(%x, %flat)\n%g = Gemm(%f, %w)\n%y = Reshape(%g, %to)\noutput %y\n",
+     "3 2 6\n%f = Reshape(%x, %flat)\n%g = Gemm(%f, %w)\n%y = Reshape(%g, %to)\noutput %y\n",
      "1 = Reshape(x, flat)\n2 = Gemm(1, w)\n3 = Reshape(2, to)\noutput 3\n"},
     {"one row by its number, as a pooler takes it", "narrow_rows",
      "input %x f32 [b, t, 4]\nconst %w f32 [4, 4]\nconst %z i64 [] = 0\n%a = MatMul(%x, %w)\n%t = "

@@ -32,10 +32,7 @@ Result<std::unique_ptr<Module>> CreateDraftModelModule(const ModuleContext& cont
     return InvalidArgument("expected the draft model: a file, a directory or a name", where);
   if (context.models == nullptr)
     return Unsupported("no other models can be loaded here", where);
-  auto opened = context.models->Open(request);
-  if (!opened.ok())
-    return MakeError(opened.error().code, opened.error().ToString(), where);
-  std::unique_ptr<AuxiliaryModel> model = std::move(*opened);
+  TENON_ASSIGN_OR_RETURN(auto model, context.models->OpenNamed(request, where));
   TENON_RETURN_IF_ERROR(CheckSameTokenizer(*context.tokenizer, model->tokenizer()));
   if (model->runner().vocab_size() < context.target->vocab_size()) {
     return Unsupported(fmt::format("the draft gives {} logits, the target {}",

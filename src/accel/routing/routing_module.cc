@@ -40,12 +40,10 @@ Result<std::unique_ptr<Module>> CreateRouting(const ModuleContext& context) {
                          ReadRoutingOptions(context.name, context.options));
   if (context.models == nullptr)
     return Unsupported("no further models can be loaded here", "modules." + context.name);
-  auto small = context.models->Open({options.small, options.context_tokens});
-  if (!small.ok()) {
-    return MakeError(small.error().code, small.error().ToString(),
-                     "modules." + context.name + ".small");
-  }
-  TENON_ASSIGN_OR_RETURN(auto module, RoutingModule::Create(context, options, std::move(*small)));
+  TENON_ASSIGN_OR_RETURN(auto small,
+                         context.models->OpenNamed({options.small, options.context_tokens},
+                                                   "modules." + context.name + ".small"));
+  TENON_ASSIGN_OR_RETURN(auto module, RoutingModule::Create(context, options, std::move(small)));
   return std::unique_ptr<Module>(std::move(module));
 }
 

@@ -18,20 +18,8 @@ namespace {
 constexpr std::string_view kReservedElsewhere[] = {"quantization", "phase_split",
                                                    "phase_splitting"};
 
-Status CheckQuotaName(const std::string& name) {
-  std::string names;
-  for (const ModuleEntry& entry : KnownModules()) {
-    if (entry.name == name)
-      return {};
-    names += (names.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  if (std::ranges::find(kReservedElsewhere, name) != std::end(kReservedElsewhere)) {
-    Log(LogLevel::kWarning, "module_memory_quota.{}: counts towards the sum, and limits nothing",
-        name);
-    return {};
-  }
-  return InvalidArgument(fmt::format("no such module; there are: {}", names),
-                         "module_memory_quota." + name);
+bool IsReservedElsewhere(std::string_view name) {
+  return std::ranges::find(kReservedElsewhere, name) != std::end(kReservedElsewhere);
 }
 
 }  // namespace
@@ -99,7 +87,10 @@ Result<ModuleQuotas> ReadQuotas(const nlohmann::json& quotas, int64_t module_mem
   double sum = 0.0;
   OptionReader reader(OptionReader::TopLevel{"module_memory_quota"}, quotas);
   for (const auto& [name, value] : quotas.items()) {
-    TENON_RETURN_IF_ERROR(CheckQuotaName(name));
+    if (!IsKnownModule(name) && !IsReservedElsewhere(name)) {
+      return InvalidArgument(fmt::format("no such module; there are: {}", KnownModuleNames()),
+                             "module_memory_quota." + name);
+    }
     double share = 0.0;
     reader.Share(name, share);
     sum += share;
@@ -122,6 +113,11 @@ Status CheckModuleConfig(const ModuleConfig& config) {
   const auto quotas = ReadQuotas(config.memory_quota, 0);
   if (!quotas.ok())
     return Placed(quotas.error(), config.memory_quota_where);
+  for (const auto& [name, share] : quotas->shares) {
+    if (IsReservedElsewhere(name))
+      Log(LogLevel::kWarning, "module_memory_quota.{}: counts towards the sum, and limits nothing",
+          name);
+  }
   return {};
 }
 

@@ -13,7 +13,6 @@
 #include "accel/plain_engine.h"
 #include "base/log.h"
 #include "frontend/serving/active_request.h"
-#include "frontend/serving/choice_limit.h"
 #include "frontend/serving/engine_core.h"
 
 namespace tenon {

@@ -148,6 +148,10 @@ struct ServingStats {
 enum class Health : uint8_t { kStarting, kReady, kDraining, kStuck, kStopped };
 std::string_view HealthName(Health health);
 
+// How many answers to one prompt a server gives: each is a sequence of the batch. Fails with
+// kInvalidArgument at "n", naming the limit and the flag that sets it. Any thread.
+Status CheckChoices(int32_t choices, const ServingOptions& options);
+
 // Called on the engine's thread; the same rules as for sinks.
 class ServingObserver {
  public:

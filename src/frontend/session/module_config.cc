@@ -199,10 +199,11 @@ Status PassAcceptanceOn(ModuleConfig& config) {
   const auto found = config.monitoring.find(kName);
   if (found == config.monitoring.end())
     return {};
+  const nlohmann::json alone = {{kName, *found}};
   double ignored = 0.0;
-  OptionReader reader(OptionReader::TopLevel{"monitoring"}, config.monitoring);
+  OptionReader reader(OptionReader::TopLevel{"monitoring"}, alone);
   reader.Share(kName, ignored);
-  if (const Status share = reader.FirstError(); !share.ok())
+  if (const Status share = reader.Finish(); !share.ok())
     return Placed(share.error(), config.monitoring_where);
   for (ModuleConfig::Entry& module : config.modules) {
     if (module.name == "self_spec" && !module.options.contains(kName))

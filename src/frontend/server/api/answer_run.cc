@@ -10,7 +10,6 @@
 #include <mutex>
 
 #include "frontend/server/api/request_log.h"
-#include "frontend/serving/choice_limit.h"
 
 namespace tenon {
 namespace {

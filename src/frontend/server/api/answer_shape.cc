@@ -35,27 +35,27 @@ void UseSchema(FieldReader& fields, std::string_view name, const Json& schema, A
     shape.schema = schema;
 }
 
-// Who names a form and leaves it empty would get free text: that is refused.
-void UseRegex(FieldReader& fields, std::string_view name, AnswerShape& shape) {
+// A form that is a text. Who names one and leaves it empty would get free text: that is refused.
+void UseText(FieldReader& fields, std::string_view name, AnswerShape::Kind kind,
+             AnswerShape& shape) {
   if (fields.Any(name) == nullptr)
     return;
-  std::string regex;
-  fields.String(name, regex);
-  if (regex.empty())
-    return fields.Fail(name, "expected a regular expression, found an empty text");
-  if (Claim(fields, name, AnswerShape::Kind::kRegex, shape))
-    shape.regex = std::move(regex);
+  const bool is_regex = kind == AnswerShape::Kind::kRegex;
+  std::string text;
+  fields.String(name, text);
+  if (text.empty())
+    return fields.Fail(name, fmt::format("expected a {}, found an empty text",
+                                         is_regex ? "regular expression" : "grammar"));
+  if (Claim(fields, name, kind, shape))
+    (is_regex ? shape.regex : shape.grammar) = std::move(text);
+}
+
+void UseRegex(FieldReader& fields, std::string_view name, AnswerShape& shape) {
+  UseText(fields, name, AnswerShape::Kind::kRegex, shape);
 }
 
 void UseGrammar(FieldReader& fields, std::string_view name, AnswerShape& shape) {
-  if (fields.Any(name) == nullptr)
-    return;
-  std::string grammar;
-  fields.String(name, grammar);
-  if (grammar.empty())
-    return fields.Fail(name, "expected a grammar, found an empty text");
-  if (Claim(fields, name, AnswerShape::Kind::kGrammar, shape))
-    shape.grammar = std::move(grammar);
+  UseText(fields, name, AnswerShape::Kind::kGrammar, shape);
 }
 
 void UseChoices(FieldReader& fields, std::string_view name, AnswerShape& shape) {

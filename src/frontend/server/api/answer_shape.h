@@ -43,8 +43,8 @@ void ReadFormat(FieldReader& fields, std::string_view name, AnswerShape& shape);
 // Ollama's: "json" or a schema.
 void ReadOllamaFormat(FieldReader& fields, AnswerShape& shape);
 // json_schema and grammar (llama-server's), guided_json, guided_regex, guided_choice,
-// guided_grammar, structured_outputs (vLLM's). One that is
-// given and empty is refused, except "grammar".
+// guided_grammar, structured_outputs (vLLM's). One that is given and empty is refused, except
+// "grammar".
 void ReadShapeFields(FieldReader& fields, AnswerShape& shape);
 
 // What an answer has to be like. Views.

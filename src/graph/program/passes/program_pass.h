@@ -50,13 +50,15 @@ Result<ProgramPassStats> RunProgramPass(Program& program, std::string_view name,
 //   dead_code              nodes that no output needs
 //   remove_identities      Identity, Dropout, Cast to the value's own type, x*1, x+0, x/1
 //   fold_constants         nodes of constants only
-//   fold_shapes            shapes computed from shapes: constants where dimensions are known by
-//   name common_subexpressions  equal nodes of equal inputs fuse_norms             decomposed
-//   LayerNorm and RMS norm fuse_activations       decomposed GELU (erf and tanh), x*sigmoid(x)*y
+//   fold_shapes            shapes computed from shapes, where dimensions are known by name
+//   common_subexpressions  equal nodes of equal inputs
+//   fuse_norms             decomposed LayerNorm and RMS norm
+//   fuse_activations       decomposed GELU (erf and tanh), x*sigmoid(x)*y
 //   fuse_rotary            x*cos + rotate_half(x)*sin
-//   fuse_attention         softmax(q k^T * s + mask) v, key heads' repetition, transpositions of
-//   both unflatten_linears      Reshape to [rows, k], Gemm, Reshape back narrow_rows rows that a
-//   selection at the end leaves out merge_linears          products of one x with several constants
+//   fuse_attention         softmax(q k^T * s + mask) v, repeated key heads, their transpositions
+//   unflatten_linears      Reshape to [rows, k], Gemm, Reshape back
+//   narrow_rows            rows that a selection at the end leaves out
+//   merge_linears          products of one x with several constants
 //   fuse_linears           bias, activation and residual into the product
 //   remove_transposes      transpositions that cancel each other
 Status DeadCode(Program& program, const ProgramPassContext& context);
