@@ -21,9 +21,12 @@ namespace tenon {
 // Weight rows in one packed panel: one 512-bit vector of floats, one AMX tile column block.
 inline constexpr int64_t kPanelRows = 16;
 
-// Activations that share one scale. 16 rather than 32: the mean of the group's maximum falls, so
-// the rounding error's power is about a quarter lower, and a group is exactly one panel of outputs.
+// Activations that are rounded to one step. 16 rather than 32: the mean of the group's maximum
+// falls, so the rounding error's power is about a quarter lower.
 inline constexpr int64_t kActivationGroup = 16;
+
+// Activations that share one float scale: two groups, as many as one k-block of weights.
+inline constexpr int64_t kActivationBlockValues = 32;
 
 // How a weight matrix [rows, k] lies in memory after packing: panels of 16 rows, each panel a
 // sequence of k-blocks in ascending k, so that a kernel reads one straight stream. Rows past the
@@ -41,7 +44,7 @@ inline constexpr int64_t kActivationGroup = 16;
 //   (kCodebook4: float); kinds with groups of 16 (...S16...) store d for k 0..15, [m for k 0..15,]
 //   d for k 16..31 [, m for k 16..31].
 //
-// A value is d*q + m; kinds without minima use m = -zero*d with a fixed zero point:
+// A value is d*q + m; kinds without minima use m = -zero*d with a fixed zero point (codebook: 128):
 enum class PackedKind : uint8_t {
   kF32,           // per k: 16 floats
   kF16,           // per k: 16 f16
@@ -72,25 +75,64 @@ inline constexpr int64_t PackedPanelBytes(PackedKind kind, int64_t k) {
   return PackedBlockBytes(kind) * (IsQuantizedKind(kind) ? k / 32 : k);
 }
 
-// A row of quantized activations (DType::kActI8) with k values, k % 16 == 0, one group g = 16 k:
-//   int8  q[k]            round-to-nearest-even of x / scale, within -127..127
-//   float scale[k / 16]   max|x| / 127 of the group; 0 for an all-zero group
-//   float sum[k / 16]     scale[g] * (sum of q in the group), for the weights' minima
+// The largest multiplier of a group. With it the sum of two groups of unsigned bytes stays in 32
+// bits (2 * 16 * 255 * 127 * 2047 < 2^31), and 16 times it in 16 bits.
+inline constexpr int kMaxMultiplier = 2047;
+
+// From a block's range to its scale.
+inline constexpr float kScaleOfRange = 1.0f / (127.0f * static_cast<float>(kMaxMultiplier));
+
+// Ranges below this are taken for zero: the inverse of a step stays finite.
+inline constexpr float kLeastBlockRange = 0x1p-100f;
+
+// A row of quantized activations (DType::kActI8) of k values, k % 32 == 0: k / 32 blocks for
+// weights with one d for 32 values, then k / 32 for weights with one d for 16, the same levels in
+// both.
+//
+// The two groups of 16 in a block have steps of their own, but both are whole multiples of one
+// scale, so that a product with weights of one d stays an integer over the block:
+//   x[i] ~ step[i / 16] * q[i],  step[g] = scale * float(multiplier[g])
+// With r_g = max|x| of group g (a NaN counting as the largest) and R = max(r_0, r_1), in floats:
+//   scale = R * kScaleOfRange;  multiplier[g] = min(ceil(r_g * (1 / R) * 2047), 2047)
+//   q = round-to-nearest-even of x * (1 / step[g]), within -127..127
+// R < kLeastBlockRange: all zero. R infinite or NaN: scale, steps and sums NaN, the rest zero.
+
+// Pairs of both groups lie side by side, for instruction sets that multiply pairs of bytes: one
+// vector of sums then has both groups'.
+struct WholeBlock {
+  int8_t pairs[kActivationBlockValues];  // bytes 4s..4s+3: q of values 2s, 2s+1, 16+2s, 16+2s+1
+  int16_t multiplier[2];
+  float scale;
+  float sum;  // scale * float(sum over the block of multiplier * q), for the weights' minima
+};
+static_assert(sizeof(WholeBlock) == 44);
+
+struct GroupsBlock {
+  int8_t q[kActivationBlockValues];
+  float step[2];
+  float sum[2];  // step * float(sum over the group of q)
+};
+static_assert(sizeof(GroupsBlock) == 48);
+
+inline constexpr int64_t kWholeBlockBytes = sizeof(WholeBlock);
+inline constexpr int64_t kGroupsBlockBytes = sizeof(GroupsBlock);
+
 inline constexpr int64_t ActivationRowBytes(int64_t k) {
-  return k + k / kActivationGroup * 8;
+  return k / kActivationBlockValues * (kWholeBlockBytes + kGroupsBlockBytes);
 }
-inline constexpr int64_t ActivationScaleOffset(int64_t k) {
-  return k;
-}
-inline constexpr int64_t ActivationSumOffset(int64_t k) {
-  return k + k / kActivationGroup * 4;
+// From a row's first byte to its GroupsBlocks.
+inline constexpr int64_t GroupsBlocksOffset(int64_t k) {
+  return k / kActivationBlockValues * kWholeBlockBytes;
 }
 
 // One panel times `tokens` activation rows: out[t][r] = sum over k of w[r][k] * x[t][k].
-// Quantized kinds: for each group of 16 in ascending k, with the exact integer dot product i,
-//   acc = fma(d * scale, float(i), acc);  acc = fma(m, sum, acc)      (m as above, zero point
-//   included)
-// (kCodebook4S32 has no minimum term.) Float kinds: acc = fma(w, x, acc) in ascending k.
+// Quantized kinds, for each block of 32 in ascending k, with the exact integer dot product i_g of
+// group g and m as above (zero point included):
+//   one d for 32: acc = fma(d * scale, float(multiplier[0] * i_0 + multiplier[1] * i_1), acc);
+//                 acc = fma(m, sum, acc)
+//   one d for 16: acc = fma(d_g * step[g], float(i_g), acc); acc = fma(m_g, sum[g], acc), g = 0, 1
+// kCodebook4S32 counts as bytes codebook[q] + 128 with zero point 128. Float kinds:
+//   acc = fma(w, x, acc) in ascending k.
 struct GemmArgs {
   const std::byte* panel;        // one packed panel, PackedPanelBytes(kind, k)
   int64_t k;                     // values in a row
@@ -108,7 +150,8 @@ inline constexpr float kLeastTokenRange = 1e-5f;
 
 // x [k] floats to one kActI8 row.
 using QuantizeRowFn = void (*)(const float* x, int64_t k, std::byte* out);
-// The same with one scale for the whole row, repeated in every group (quant/activation_round.h):
+// The same with one scale for the whole row, repeated in every block, and multipliers of 1
+// (quant/activation_round.h):
 //   r = max(max|x|, 1e-5), a NaN counting as the largest; scale = r / 127
 //   q = round-to-nearest-even of x * (127 / r), within -127..127
 // With weights that repeat one scale in every block this is W8A8, with smaller groups W4A8.
@@ -195,7 +238,7 @@ using AttentionFn = void (*)(const AttentionArgs& args);
 struct KernelSet {
   const char* name;
   GemmFn gemm[kPackedKindCount];
-  QuantizeRowFn quantize_row;            // a scale for each group of 16
+  QuantizeRowFn quantize_row;            // a step for each group of 16
   QuantizeRowFn quantize_row_per_token;  // one scale for the row
   RmsNormFn rms_norm;
   BinaryFn add;

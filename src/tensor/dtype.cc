@@ -25,8 +25,8 @@ constexpr std::array<DTypeInfo, kDTypeCount> kTable = {{
     {DType::kIQ4_NL, "IQ4_NL", 32, 18},
     {DType::kIQ4_XS, "IQ4_XS", 256, 136},
     {DType::kMXFP4, "MXFP4", 32, 17},
-    // 16 bytes of values, a float scale and a float sum (hal/kernel_set.h).
-    {DType::kActI8, "ACT_I8", 16, 24},
+    // WholeBlock and GroupsBlock of hal/kernel_set.h.
+    {DType::kActI8, "ACT_I8", 32, 92},
 }};
 
 constexpr bool TableIsInOrder() {

@@ -13,17 +13,24 @@ std::vector<int64_t> Lengths(PackedKind kind) {
 
 constexpr float kUntouched = -12345.0f;  // what lies between output rows
 
-Floats RunGemm(GemmFn gemm, int64_t k, const Bytes& panel, const Activations& x, int64_t tokens) {
+struct GemmCase {
+  PackedKind kind;
+  int64_t k;
+  const Bytes& panel;
+  const Activations& x;
+};
+
+Floats RunGemm(const KernelSet& set, const GemmCase& input, int64_t tokens) {
   constexpr int64_t kStride = 19;
   Floats out(static_cast<size_t>(tokens * kStride), kUntouched);
-  gemm({.panel = panel.data(),
-        .k = k,
-        .activations = x.bytes.data(),
-        .activation_stride = x.stride,
-        .tokens = tokens,
-        .codebook = kTestCodebook,
-        .out = out.data(),
-        .out_stride = kStride});
+  set.gemm[static_cast<size_t>(input.kind)]({.panel = input.panel.data(),
+                                             .k = input.k,
+                                             .activations = input.x.bytes.data(),
+                                             .activation_stride = input.x.stride,
+                                             .tokens = tokens,
+                                             .codebook = kTestCodebook,
+                                             .out = out.data(),
+                                             .out_stride = kStride});
   Floats rows;
   for (int64_t t = 0; t < tokens; ++t) {
     for (int64_t i = 0; i < kStride; ++i) {
@@ -44,14 +51,15 @@ struct ExactDot {
   int64_t terms = 0;
 };
 
-void AddQuantizedGroup(PackedKind kind, const Bytes& panel, const std::byte* row, int64_t k,
-                       int64_t r, int64_t group, ExactDot* dot) {
-  const double scale = LoadAs<float>(row + ActivationScaleOffset(k) + group * 4);
+void AddQuantizedGroup(const GemmCase& input, const std::byte* row, int64_t r, int64_t group,
+                       ExactDot* dot) {
+  const auto block = LoadAs<GroupsBlock>(row + GroupsBlocksOffset(input.k) +
+                                         group / 2 * static_cast<int64_t>(sizeof(GroupsBlock)));
   double products = 0;
   double minima = 0;
   for (int64_t i = group * 16; i < group * 16 + 16; ++i) {
-    const PanelValue w = QuantizedAt(kind, panel.data(), r, i, kTestCodebook);
-    const double x = scale * std::to_integer<int8_t>(row[i]);
+    const PanelValue w = QuantizedAt(input.kind, input.panel.data(), r, i, kTestCodebook);
+    const double x = static_cast<double>(block.step[group % 2]) * block.q[i % 32];
     products += static_cast<double>(w.d) * w.q * x;
     minima += static_cast<double>(w.m) * x;
   }
@@ -60,16 +68,16 @@ void AddQuantizedGroup(PackedKind kind, const Bytes& panel, const std::byte* row
   dot->terms += 2;
 }
 
-ExactDot Exact(PackedKind kind, const Bytes& panel, const std::byte* row, int64_t k, int64_t r) {
+ExactDot Exact(const GemmCase& input, const std::byte* row, int64_t r) {
   ExactDot dot;
-  if (IsQuantizedKind(kind)) {
-    for (int64_t group = 0; group < k / 16; ++group)
-      AddQuantizedGroup(kind, panel, row, k, r, group, &dot);
+  if (IsQuantizedKind(input.kind)) {
+    for (int64_t group = 0; group < input.k / 16; ++group)
+      AddQuantizedGroup(input, row, r, group, &dot);
     return dot;
   }
-  for (int64_t i = 0; i < k; ++i) {
-    const double product =
-        FloatWeightAt(kind, panel.data(), r, i) * static_cast<double>(LoadAs<float>(row + i * 4));
+  for (int64_t i = 0; i < input.k; ++i) {
+    const double product = FloatWeightAt(input.kind, input.panel.data(), r, i) *
+                           static_cast<double>(LoadAs<float>(row + i * 4));
     dot.value += product;
     dot.magnitude += std::abs(product);
     ++dot.terms;
@@ -83,19 +91,24 @@ class GemmKernels : public testing::TestWithParam<int> {
   GemmFn Of(const KernelSet& set) const { return set.gemm[GetParam()]; }
 };
 
-// Each of n fmas rounds once, a term's factors once more: |error| <= (n + 2) u sum|terms|, and the
-// partial sums themselves are at most sum|terms|. u = 2^-24.
+// Each of n fmas rounds once, a term's factors at most three times (a step, a product with it,
+// an integer): |error| <= (n + 4) u sum|terms|, and the partial sums are at most sum|terms|. u =
+// 2^-24.
+double ErrorBound(const ExactDot& dot) {
+  return static_cast<double>(dot.terms + 4) * 0x1p-24 * dot.magnitude;
+}
+
 TEST_P(GemmKernels, ReferenceMatchesDoublePrecision) {
   Random random(1);
   for (const int64_t k : Lengths(kind())) {
     const Bytes panel = RandomPanel(kind(), k, &random);
     const Activations x = RandomActivations(kind(), k, 3, &random);
-    const Floats out = RunGemm(Of(kRefKernelSet), k, panel, x, 3);
+    const GemmCase input = {kind(), k, panel, x};
+    const Floats out = RunGemm(kRefKernelSet, input, 3);
     for (int64_t t = 0; t < 3; ++t) {
       for (int64_t r = 0; r < kPanelRows; ++r) {
-        const ExactDot dot = Exact(kind(), panel, x.bytes.data() + t * x.stride, k, r);
-        const double bound = static_cast<double>(dot.terms + 2) * 0x1p-24 * dot.magnitude;
-        EXPECT_NEAR(out[static_cast<size_t>(t * kPanelRows + r)], dot.value, bound)
+        const ExactDot dot = Exact(input, x.bytes.data() + t * x.stride, r);
+        EXPECT_NEAR(out[static_cast<size_t>(t * kPanelRows + r)], dot.value, ErrorBound(dot))
             << "k " << k << " token " << t << " row " << r;
       }
     }
@@ -107,13 +120,14 @@ TEST_P(GemmKernels, EverySetEqualsReferenceBitForBit) {
   for (const int64_t k : Lengths(kind())) {
     const Bytes panel = RandomPanel(kind(), k, &random);
     const Activations x = RandomActivations(kind(), k, 64, &random);
-    const Floats all = RunGemm(Of(kRefKernelSet), k, panel, x, 64);
+    const GemmCase input = {kind(), k, panel, x};
+    const Floats all = RunGemm(kRefKernelSet, input, 64);
     for (const KernelSet* set : RunnableKernelSets()) {
       if (Of(*set) == nullptr)
         continue;
       for (const int64_t tokens : kTokenCounts) {
         const Floats expected(all.begin(), all.begin() + tokens * kPanelRows);
-        EXPECT_EQ(FirstDifference(expected, RunGemm(Of(*set), k, panel, x, tokens)), "")
+        EXPECT_EQ(FirstDifference(expected, RunGemm(*set, input, tokens)), "")
             << set->name << " k " << k << " tokens " << tokens;
       }
     }
@@ -136,8 +150,8 @@ Bytes FilledPanel(PackedKind kind, int64_t k, std::byte fill) {
 
 class QuantizedGemmKernels : public GemmKernels {};
 
-// All quants at their limits, activations at +127, -127 and between: a sum that saturates would
-// show. Scales of 0.5 and 1: every float operation is exact, so the results are too.
+// All quants at their limits, activations at the ends of their range and multipliers at the
+// largest: a sum that saturates or overflows would show.
 TEST_P(QuantizedGemmKernels, ExtremesDoNotSaturate) {
   constexpr int64_t k = 96;
   constexpr int64_t tokens = 8;
@@ -150,11 +164,12 @@ TEST_P(QuantizedGemmKernels, ExtremesDoNotSaturate) {
     for (const KernelSet* set : RunnableKernelSets()) {
       if (Of(*set) == nullptr)
         continue;
-      const Floats out = RunGemm(Of(*set), k, panel, rows, tokens);
+      const GemmCase input = {kind(), k, panel, rows};
+      const Floats out = RunGemm(*set, input, tokens);
       for (size_t i = 0; i < out.size(); ++i) {
         const auto t = static_cast<int64_t>(i) / kPanelRows;
-        const ExactDot dot = Exact(kind(), panel, rows.bytes.data() + t * rows.stride, k, 0);
-        EXPECT_EQ(static_cast<double>(out[i]), dot.value) << set->name << " token " << t;
+        const ExactDot dot = Exact(input, rows.bytes.data() + t * rows.stride, 0);
+        EXPECT_NEAR(out[i], dot.value, ErrorBound(dot)) << set->name << " token " << t;
       }
     }
   }
@@ -168,7 +183,7 @@ TEST_P(GemmKernels, ZeroActivationsGiveZero) {
   for (const KernelSet* set : RunnableKernelSets()) {
     if (Of(*set) == nullptr)
       continue;
-    for (const float value : RunGemm(Of(*set), k, panel, x, 5))
+    for (const float value : RunGemm(*set, {kind(), k, panel, x}, 5))
       EXPECT_EQ(value, 0.0f) << set->name;
   }
 }
@@ -184,7 +199,7 @@ TEST_P(GemmKernels, NanStaysInItsToken) {
   for (const KernelSet* set : RunnableKernelSets()) {
     if (Of(*set) == nullptr)
       continue;
-    const Floats out = RunGemm(Of(*set), k, panel, x, 7);
+    const Floats out = RunGemm(*set, {kind(), k, panel, x}, 7);
     for (size_t i = 0; i < out.size(); ++i)
       EXPECT_EQ(std::isnan(out[i]), i / kPanelRows == 3) << set->name << " output " << i;
   }

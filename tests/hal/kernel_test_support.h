@@ -109,7 +109,7 @@ inline PanelValue ScalesAt(PackedKind kind, const std::byte* block, int64_t r, i
     case PackedKind::kU6S16:
       return {0, HalfAt(scales + group * 32 + r * 2), -32.0f * HalfAt(scales + group * 32 + r * 2)};
     default:
-      return {0, LoadAs<float>(scales + r * 4), 0.0f};
+      return {0, LoadAs<float>(scales + r * 4), -128.0f * LoadAs<float>(scales + r * 4)};
   }
 }
 
@@ -131,7 +131,7 @@ inline PanelValue QuantizedAt(PackedKind kind, const std::byte* panel, int64_t r
   if (QuantBytes(kind) == 384)
     value.q += (std::to_integer<int>(block[256 + step / 4 * 64 + byte]) >> step % 4 * 2) % 4 * 16;
   if (kind == PackedKind::kCodebook4S32)
-    value.q = codebook[value.q];
+    value.q = codebook[value.q] + 128;
   return value;
 }
 

@@ -11,9 +11,11 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct QuantizedRow {
   std::vector<int8_t> q;
-  Floats scales;
-  Floats sums;
+  std::vector<WholeBlock> blocks;
+  std::vector<GroupsBlock> groups;
   Bytes bytes;
+  // What a level of value i stands for.
+  float Step(size_t i) const { return groups[i / 32].step[i % 32 / 16]; }
 };
 
 QuantizedRow QuantizeBy(QuantizeRowFn quantize, const Floats& x) {
@@ -21,11 +23,12 @@ QuantizedRow QuantizeBy(QuantizeRowFn quantize, const Floats& x) {
   QuantizedRow row;
   row.bytes.resize(static_cast<size_t>(ActivationRowBytes(k)));
   quantize(x.data(), k, row.bytes.data());
-  for (int64_t i = 0; i < k; ++i)
-    row.q.push_back(std::to_integer<int8_t>(row.bytes[static_cast<size_t>(i)]));
-  for (int64_t g = 0; g < k / 16; ++g) {
-    row.scales.push_back(LoadAs<float>(row.bytes.data() + k + g * 4));
-    row.sums.push_back(LoadAs<float>(row.bytes.data() + k + k / 4 + g * 4));
+  for (int64_t b = 0; b < k / 32; ++b) {
+    row.blocks.push_back(LoadAs<WholeBlock>(row.bytes.data() + b * kWholeBlockBytes));
+    row.groups.push_back(
+        LoadAs<GroupsBlock>(row.bytes.data() + GroupsBlocksOffset(k) + b * kGroupsBlockBytes));
+    const GroupsBlock& block = row.groups.back();
+    row.q.insert(row.q.end(), std::begin(block.q), std::end(block.q));
   }
   return row;
 }
@@ -34,29 +37,52 @@ QuantizedRow Quantize(const KernelSet& set, const Floats& x) {
   return QuantizeBy(set.quantize_row, x);
 }
 
-TEST(QuantizeRow, MatchesDefinition) {
+TEST(QuantizeRow, BlocksKeepToTheirDefinition) {
   Random random(1);
   const Floats x = random.Normals(1536);
   const QuantizedRow row = Quantize(kRefKernelSet, x);
-  for (size_t g = 0; g < row.scales.size(); ++g) {
-    float largest = 0;
-    for (size_t i = g * 16; i < g * 16 + 16; ++i)
-      largest = std::max(largest, std::abs(x[i]));
-    ASSERT_EQ(row.scales[g], largest / 127.0f);
-    int total = 0;
-    for (size_t i = g * 16; i < g * 16 + 16; ++i) {
-      EXPECT_EQ(row.q[i], static_cast<int>(std::nearbyint(x[i] / row.scales[g])));
-      // Half a step, and the rounding of the division.
-      EXPECT_NEAR(row.q[i] * row.scales[g], x[i], row.scales[g] * 0.50001f);
-      total += row.q[i];
+  for (size_t b = 0; b < row.blocks.size(); ++b) {
+    const WholeBlock& block = row.blocks[b];
+    const GroupsBlock& groups = row.groups[b];
+    int totals[2] = {};
+    for (size_t i = b * 32; i < b * 32 + 32; ++i) {
+      // Half a step, and the rounding of the factors.
+      EXPECT_NEAR(static_cast<float>(row.q[i]) * row.Step(i), x[i], row.Step(i) * 0.5001f);
+      totals[i % 32 / 16] += row.q[i];
+      const size_t pair = i % 16 / 2 * 4 + i % 32 / 16 * 2 + i % 2;
+      EXPECT_EQ(block.pairs[pair], row.q[i]);
     }
-    EXPECT_EQ(row.sums[g], row.scales[g] * static_cast<float>(total));
+    const int whole = block.multiplier[0] * totals[0] + block.multiplier[1] * totals[1];
+    EXPECT_EQ(block.sum, block.scale * static_cast<float>(whole));
+    for (size_t g = 0; g < 2; ++g) {
+      EXPECT_EQ(groups.step[g], block.scale * static_cast<float>(block.multiplier[g]));
+      EXPECT_EQ(groups.sum[g], groups.step[g] * static_cast<float>(totals[g]));
+    }
+    EXPECT_EQ(std::max(block.multiplier[0], block.multiplier[1]), kMaxMultiplier);
+  }
+}
+
+// A step is the least multiple of the block's scale that reaches the group's largest value: at most
+// one 127th of it and one scale.
+TEST(QuantizeRow, EachGroupHasAStepOfItsOwn) {
+  Random random(6);
+  for (const float second : {1.0f, 0.1f, 0.01f, 0.001f, 0.0f}) {
+    Floats x = random.Normals(32);
+    std::for_each(x.begin() + 16, x.end(), [second](float& v) { v *= second; });
+    const QuantizedRow row = Quantize(kRefKernelSet, x);
+    for (size_t g = 0; g < 2; ++g) {
+      float largest = 0;
+      for (size_t i = g * 16; i < g * 16 + 16; ++i)
+        largest = std::max(largest, std::abs(x[i]));
+      EXPECT_GE(row.Step(g * 16) * 1.000001f, largest / 127.0f);
+      EXPECT_LE(row.Step(g * 16), largest / 127.0f * 1.000001f + row.blocks[0].scale);
+    }
   }
 }
 
 TEST(QuantizeRow, TiesGoToEven) {
-  Floats x(16);
-  x[0] = 127.0f;  // scale 1
+  Floats x(32);
+  x[0] = 127.0f;
   x[1] = 2.5f;
   x[2] = 3.5f;
   x[3] = -2.5f;
@@ -64,47 +90,51 @@ TEST(QuantizeRow, TiesGoToEven) {
   x[5] = 0.5f;
   x[6] = -127.0f;
   for (const KernelSet* set : RunnableKernelSets()) {
-    if (set->quantize_row == nullptr)
+    if (set->quantize_row_per_token == nullptr)
       continue;
-    const QuantizedRow row = Quantize(*set, x);
+    // One scale of exactly 1 for the row.
+    const QuantizedRow row = QuantizeBy(set->quantize_row_per_token, x);
     EXPECT_EQ(std::vector<int8_t>(row.q.begin(), row.q.begin() + 7),
               (std::vector<int8_t>{127, 2, 4, -2, -4, 0, -127}))
         << set->name;
-    EXPECT_EQ(row.scales[0], 1.0f);
-    EXPECT_EQ(row.sums[0], 0.0f);
+    EXPECT_EQ(row.blocks[0].scale, 1.0f);
+    EXPECT_EQ(row.blocks[0].sum, 0.0f);
   }
 }
 
 TEST(QuantizeRow, EdgesOfTheRange) {
-  Floats x(16 * 5);
-  x[16] = 0x1p-149f;                                 // scale underflows to zero
-  std::fill_n(x.begin() + 32, 16, 100 * 0x1p-149f);  // scale is one subnormal unit
-  std::fill_n(x.begin() + 48, 16, 190 * 0x1p-149f);  // ratio 190 must be clamped
-  std::fill_n(x.begin() + 64, 16, std::numeric_limits<float>::max());
+  Floats x(32 * 4);
+  std::fill_n(x.begin() + 32, 16, 0x1p-149f);
+  std::fill_n(x.begin() + 64, 16, 0x1p-100f);  // the least that is not taken for zero
+  std::fill_n(x.begin() + 80, 16, 0x1p-140f);
+  std::fill_n(x.begin() + 96, 32, std::numeric_limits<float>::max());
   for (const KernelSet* set : RunnableKernelSets()) {
     if (set->quantize_row == nullptr)
       continue;
     const QuantizedRow row = Quantize(*set, x);
-    EXPECT_EQ(row.scales[0], 0.0f);
-    EXPECT_EQ(row.scales[1], 0.0f);
-    EXPECT_EQ(row.q[16], 0) << set->name;
-    EXPECT_EQ(row.q[32], 100) << set->name;
-    EXPECT_EQ(row.q[48], 127) << set->name;
+    EXPECT_EQ(row.blocks[0].scale, 0.0f);
+    EXPECT_EQ(row.blocks[1].scale, 0.0f);
+    EXPECT_EQ(row.q[32], 0) << set->name;
     EXPECT_EQ(row.q[64], 127) << set->name;
+    EXPECT_EQ(row.q[80], 0) << set->name;
+    EXPECT_EQ(row.q[96], 127) << set->name;
+    EXPECT_TRUE(std::isfinite(row.blocks[3].scale)) << set->name;
   }
 }
 
 TEST(QuantizeRow, NanReachesTheScaleAndQuantsStayInRange) {
-  for (const size_t place : {0, 5, 8, 15}) {
-    for (const float bad : {kNan, -kNan, kInfinity}) {
-      Floats x(32, 1.0f);
+  for (const size_t place : {0, 5, 8, 15, 16, 31}) {
+    for (const float bad : {kNan, -kNan, kInfinity, -kInfinity}) {
+      Floats x(64, 1.0f);
       x[place] = bad;
       for (const KernelSet* set : RunnableKernelSets()) {
         if (set->quantize_row == nullptr)
           continue;
         const QuantizedRow row = Quantize(*set, x);
-        EXPECT_FALSE(std::isfinite(row.scales[0])) << set->name;
-        EXPECT_EQ(row.scales[1], 1.0f / 127.0f);
+        EXPECT_TRUE(std::isnan(row.blocks[0].scale)) << set->name;
+        EXPECT_TRUE(std::isnan(row.blocks[0].sum)) << set->name;
+        EXPECT_TRUE(std::isnan(row.groups[0].sum[0] + row.groups[0].sum[1])) << set->name;
+        EXPECT_EQ(row.blocks[1].multiplier[0], kMaxMultiplier);
         for (const int8_t q : row.q)
           EXPECT_GE(q, -127) << set->name;
       }
@@ -114,15 +144,17 @@ TEST(QuantizeRow, NanReachesTheScaleAndQuantsStayInRange) {
 
 TEST(QuantizeRow, EverySetEqualsReferenceBitForBit) {
   Random random(2);
-  for (const int64_t k : {16, 32, 48, 64, 80, 576, 1536}) {
-    Floats x = random.Normals(k);
-    for (size_t i = 0; i < x.size(); ++i)
-      x[i] *= std::exp2(static_cast<float>(i / 16) * 4.0f - 100.0f);
-    const QuantizedRow expected = Quantize(kRefKernelSet, x);
-    for (const KernelSet* set : RunnableKernelSets()) {
-      if (set->quantize_row == nullptr)
-        continue;
-      EXPECT_EQ(Quantize(*set, x).bytes, expected.bytes) << set->name << " k " << k;
+  for (const int64_t k : {32, 64, 96, 576, 1536}) {
+    for (const float growth : {0.25f, 4.0f}) {
+      Floats x = random.Normals(k);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] *= std::exp2(static_cast<float>(i / 16) * growth - 106.0f);
+      for (const KernelSet* set : RunnableKernelSets()) {
+        if (set->quantize_row == nullptr)
+          continue;
+        EXPECT_EQ(Quantize(*set, x).bytes, Quantize(kRefKernelSet, x).bytes)
+            << set->name << " k " << k;
+      }
     }
   }
 }
@@ -140,8 +172,8 @@ TEST(QuantizeRowPerToken, IsTheRoundingThatQuantizersReckonWith) {
         continue;
       const QuantizedRow row = QuantizeBy(set->quantize_row_per_token, x);
       for (size_t i = 0; i < x.size(); ++i) {
-        ASSERT_EQ(row.scales[i / 16], row.scales[0]);
-        ASSERT_EQ(static_cast<float>(row.q[i]) * row.scales[0], rounded[i]) << set->name;
+        ASSERT_EQ(row.Step(i), row.Step(0));
+        ASSERT_EQ(static_cast<float>(row.q[i]) * row.Step(i), rounded[i]) << set->name;
       }
     }
   }
@@ -149,12 +181,13 @@ TEST(QuantizeRowPerToken, IsTheRoundingThatQuantizersReckonWith) {
 
 TEST(QuantizeRowPerToken, EverySetEqualsReferenceBitForBit) {
   Random random(4);
-  for (const int64_t k : {16, 48, 576, 1536}) {
+  for (const int64_t k : {32, 96, 576, 1536}) {
     for (const float bad : {0.0f, kNan, -kInfinity}) {
       Floats x = random.Normals(k);
       x.back() = bad;
-      const QuantizedRow expected = QuantizeBy(kRefKernelSet.quantize_row_per_token, x);
-      EXPECT_EQ(std::isfinite(expected.scales[0]), bad == 0.0f);
+      const QuantizeRowFn reference = kRefKernelSet.quantize_row_per_token;
+      const QuantizedRow expected = QuantizeBy(reference, x);
+      EXPECT_EQ(std::isfinite(expected.blocks[0].scale), bad == 0.0f);
       for (const KernelSet* set : RunnableKernelSets()) {
         if (set->quantize_row_per_token == nullptr)
           continue;
@@ -165,8 +198,8 @@ TEST(QuantizeRowPerToken, EverySetEqualsReferenceBitForBit) {
 }
 
 // W8A8: weights with one scale a row, activations with one scale a row, multiplied by the integer
-// kernels, against the same levels in double. What may differ is the rounding of k / 16 products
-// of scales and sums, and of as many zero-point terms, each at most 128 d s sum|q|.
+// kernels, against the same levels in double. What may differ is the rounding of k / 32 products
+// of scales and integers, and of as many zero-point terms, each at most 128 d s sum|q|.
 TEST(QuantizeRowPerToken, IntegerKernelsGiveTheProductOfTheRoundedRows) {
   constexpr int64_t kRows = 16;
   constexpr int64_t kWidth = 576;
@@ -198,12 +231,12 @@ TEST(QuantizeRowPerToken, IntegerKernelsGiveTheProductOfTheRoundedRows) {
     for (int64_t r = 0; r < kRows; ++r) {
       double exact = 0.0;
       double largest_terms = 0.0;
-      const double scale = static_cast<double>(levels.ScaleAt(r, 0).scale) * row.scales[0];
+      const double scale = static_cast<double>(levels.ScaleAt(r, 0).scale) * row.Step(0);
       for (int64_t i = 0; i < kWidth; ++i) {
         exact += scale * levels.LevelAt(r, i) * row.q[static_cast<size_t>(i)];
         largest_terms += scale * 256.0 * std::abs(row.q[static_cast<size_t>(i)]);
       }
-      const double terms = 2.0 * kWidth / 16.0 + 2.0;
+      const double terms = 2.0 * kWidth / 32.0 + 3.0;
       EXPECT_NEAR(out[static_cast<size_t>(r)], exact, 0x1p-24 * terms * largest_terms) << set->name;
     }
   }

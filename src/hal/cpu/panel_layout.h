@@ -12,7 +12,7 @@ namespace tenon {
 struct PanelLayout {
   bool nibbles;           // two values a byte, as far as their low four bits go
   int high_bits;          // bits of a value above the nibble
-  bool codebook;          // values looked up, float scales, no minima
+  bool codebook;          // values looked up (and moved up by 128), float scales
   bool stored_minima;     // m is stored; otherwise m = -zero_point * d
   bool group_scales;      // one d (and m) per 16 values of k rather than per 32
   int zero_point;         // for kinds without stored minima
@@ -53,7 +53,7 @@ static constexpr PanelLayout LayoutOf(PackedKind kind) {
     case PackedKind::kU4S16M:
       return {true, 0, false, true, true, 0, kU4, 2 * kHalfs, kHalfs, bytes};
     case PackedKind::kCodebook4S32:
-      return {true, 0, true, false, false, 0, kU4, 0, 0, bytes};
+      return {true, 0, true, false, false, 128, kU4, 0, 0, bytes};
     case PackedKind::kU5S32:
       return {true, 1, false, false, false, 16, kU4 + kBitPlane, 0, 0, bytes};
     case PackedKind::kU5S32M:

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/exec/steps/activation_group.h"
+#include "engine/exec/steps/activation_block.h"
 #include "hal/cpu/exp_poly.h"
 
 namespace tenon {
@@ -345,12 +345,11 @@ void AttentionStep::StoreResult(const StepContext& context, const Item& item,
 
 void AttentionStep::StoreOutput(const StepContext& context, int64_t row, int64_t kv_head,
                                 const float* values) const {
-  const int64_t k = args_.out.columns;
-  const int64_t groups = GroupHeads() * args_.attrs.head_dim / kActivationGroup;
+  const int64_t blocks = GroupHeads() * args_.attrs.head_dim / kActivationBlockValues;
   std::byte* out = context.Row(args_.out, row);
-  for (int64_t i = 0; i < groups; ++i)
-    StoreActivationGroup(args_.quantize, values + i * kActivationGroup, out, k,
-                         kv_head * groups + i);
+  for (int64_t i = 0; i < blocks; ++i)
+    StoreActivationBlock(args_.quantize, values + i * kActivationBlockValues, out,
+                         args_.out.columns, kv_head * blocks + i);
 }
 
 }  // namespace tenon

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "engine/exec/steps/activation_group.h"
+#include "engine/exec/steps/activation_block.h"
 #include "quant/activation_round.h"
 
 namespace tenon {
@@ -50,6 +50,12 @@ bool ExpertsStep::KeepsFloatMiddle() const {
   return IsQuantizedKind(args_.down->kind) && args_.rounding == Rounding::kWholeRows;
 }
 
+// A middle that is quantized where it is made comes in whole blocks, of two panels each.
+int64_t ExpertsStep::PanelsAtOnce() const {
+  const bool quantizes = IsQuantizedKind(args_.down->kind) && !KeepsFloatMiddle();
+  return quantizes ? kActivationBlockValues / kPanelRows : 1;
+}
+
 int64_t ExpertsStep::InputBytes() const {
   return RowBytes(args_.gate->kind, args_.gate->columns);
 }
@@ -79,7 +85,7 @@ int64_t ExpertsStep::WorkspaceBytes(int64_t tokens) const {
 
 // The results of gate and up, and a tile of gathered rows.
 int64_t ExpertsStep::WorkerScratchBytes() const {
-  return 2 * kTilePairs * kPanelRows * kFloat + kTilePairs * InputBytes();
+  return 2 * kTilePairs * PanelsAtOnce() * kPanelRows * kFloat + kTilePairs * InputBytes();
 }
 
 Status ExpertsStep::Run(const StepContext& context) const {
@@ -170,7 +176,7 @@ ExpertsStep::Rows ExpertsStep::Gather(const Rows& x, const Pairs& pairs, const T
 }
 
 void ExpertsStep::Multiply(const PackedMatrix& matrix, const Rows& rows, const Tile& tile,
-                           int64_t panel, float* out) const {
+                           int64_t panel, const Outputs& out) const {
   GemmArgs gemm;
   gemm.panel = matrix.Panel(tile.expert, panel);
   gemm.k = matrix.columns;
@@ -178,55 +184,66 @@ void ExpertsStep::Multiply(const PackedMatrix& matrix, const Rows& rows, const T
   gemm.activation_stride = rows.stride;
   gemm.tokens = tile.pairs;
   gemm.codebook = matrix.codebook;
-  gemm.out = out;
-  gemm.out_stride = kPanelRows;
+  gemm.out = out.data;
+  gemm.out_stride = out.stride;
   matrix.gemm(gemm);
 }
 
 void ExpertsStep::RunGateUp(const Rows& x, const Rows& middle, const Pairs& pairs, const Tile& tile,
                             std::byte* scratch) const {
+  const int64_t at_once = PanelsAtOnce();
+  const int64_t stride = at_once * kPanelRows;
   float* gate = reinterpret_cast<float*>(scratch);
-  float* up = gate + kTilePairs * kPanelRows;
-  const Rows rows =
-      Gather(x, pairs, tile, reinterpret_cast<std::byte*>(up + kTilePairs * kPanelRows));
-  const int64_t columns = args_.down->columns;
-  const bool quantized = IsQuantizedKind(args_.down->kind) && !KeepsFloatMiddle();
-  for (int64_t panel = tile.first_panel; panel < tile.last_panel; ++panel) {
-    Multiply(*args_.gate, rows, tile, panel, gate);
-    Multiply(*args_.up, rows, tile, panel, up);
-    const int64_t first = panel * kPanelRows;
-    const int64_t width = std::min(kPanelRows, columns - first);
-    for (int64_t i = 0; i < tile.pairs; ++i) {
-      float* values = gate + i * kPanelRows;
-      args_.activate(values, up + i * kPanelRows, width, values);
-      std::byte* out = middle.data + (tile.first_pair + i) * middle.stride;
-      if (quantized)
-        StoreActivationGroup(args_.quantize, values, out, columns, panel);
-      else
-        std::copy_n(values, width, reinterpret_cast<float*>(out) + first);
+  float* up = gate + kTilePairs * stride;
+  const Rows rows = Gather(x, pairs, tile, reinterpret_cast<std::byte*>(up + kTilePairs * stride));
+  for (int64_t panel = tile.first_panel; panel < tile.last_panel; panel += at_once) {
+    for (int64_t i = 0; i < at_once; ++i) {
+      Multiply(*args_.gate, rows, tile, panel + i, {gate + i * kPanelRows, stride});
+      Multiply(*args_.up, rows, tile, panel + i, {up + i * kPanelRows, stride});
     }
+    StoreMiddle(middle, tile, panel * kPanelRows, {gate, stride}, {up, stride});
+  }
+}
+
+// The gated values from column `first` on of all pairs of a tile.
+void ExpertsStep::StoreMiddle(const Rows& middle, const Tile& tile, int64_t first,
+                              const Outputs& gate, const Outputs& up) const {
+  const int64_t width = std::min(gate.stride, args_.down->columns - first);
+  const bool quantized = IsQuantizedKind(args_.down->kind) && !KeepsFloatMiddle();
+  for (int64_t i = 0; i < tile.pairs; ++i) {
+    float* values = gate.data + i * gate.stride;
+    args_.activate(values, up.data + i * up.stride, width, values);
+    std::byte* out = middle.data + (tile.first_pair + i) * middle.stride;
+    if (quantized)
+      StoreActivationBlock(args_.quantize, values, out, args_.down->columns,
+                           first / kActivationBlockValues);
+    else
+      std::copy_n(values, width, reinterpret_cast<float*>(out) + first);
   }
 }
 
 // Work is split over the panels of all experts that have tokens.
 void ExpertsStep::GateUp(const StepContext& context, const Rows& x, const Rows& middle,
                          const Pairs& pairs) const {
-  const int64_t panels = args_.gate->panels();
-  const int64_t all = pairs.active * panels;
+  const int64_t at_once = PanelsAtOnce();
+  const int64_t units = args_.gate->panels() / at_once;
+  const int64_t all = pairs.active * units;
   const int64_t grain = std::max<int64_t>(1, all / (context.pool.threads() * kRangesPerWorker));
   context.pool.ParallelFor(all, grain, [&](int64_t begin, int64_t end, int worker) {
     while (begin < end) {
       Tile tile;
-      tile.expert = pairs.experts[begin / panels];
-      tile.first_panel = begin % panels;
-      tile.last_panel = std::min(panels, tile.first_panel + end - begin);
+      tile.expert = pairs.experts[begin / units];
+      const int64_t first = begin % units;
+      const int64_t last = std::min(units, first + end - begin);
+      tile.first_panel = first * at_once;
+      tile.last_panel = last * at_once;
       const int64_t last_pair = pairs.begins[tile.expert + 1];
       for (int64_t pair = pairs.begins[tile.expert]; pair < last_pair; pair += kTilePairs) {
         tile.first_pair = pair;
         tile.pairs = std::min(kTilePairs, last_pair - pair);
         RunGateUp(x, middle, pairs, tile, context.Scratch(worker));
       }
-      begin += tile.last_panel - tile.first_panel;
+      begin += last - first;
     }
   });
 }
@@ -252,7 +269,7 @@ void ExpertsStep::RunDown(const StepContext& context, const Rows& middle, const 
                           const Tile& tile, float* scratch) const {
   const Rows rows{middle.data + tile.first_pair * middle.stride, middle.stride};
   for (int64_t panel = tile.first_panel; panel < tile.last_panel; ++panel) {
-    Multiply(*args_.down, rows, tile, panel, scratch);
+    Multiply(*args_.down, rows, tile, panel, {scratch, kPanelRows});
     const int64_t first = panel * kPanelRows;
     const int64_t width = std::min(kPanelRows, args_.out.columns - first);
     for (int64_t i = 0; i < tile.pairs; ++i) {

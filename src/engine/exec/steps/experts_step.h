@@ -47,6 +47,11 @@ class ExpertsStep final : public PlanStep {
     std::byte* data = nullptr;
     int64_t stride = 0;
   };
+  // Where products go: 16 floats a panel, `stride` floats from pair to pair.
+  struct Outputs {
+    float* data = nullptr;
+    int64_t stride = 0;
+  };
   // Pairs of a token and an expert, ordered by expert, then by token.
   struct Pairs {
     int32_t* tokens = nullptr;   // [pairs]
@@ -78,6 +83,7 @@ class ExpertsStep final : public PlanStep {
 
   bool QuantizesInput() const;
   bool KeepsFloatMiddle() const;
+  int64_t PanelsAtOnce() const;
   int64_t MiddleBytes() const;
   int64_t InputBytes() const;
   Layout LayoutFor(int64_t tokens) const;
@@ -85,9 +91,11 @@ class ExpertsStep final : public PlanStep {
   Pairs SortPairs(const StepContext& context, const Layout& layout) const;
   Rows Gather(const Rows& x, const Pairs& pairs, const Tile& tile, std::byte* scratch) const;
   void Multiply(const PackedMatrix& matrix, const Rows& rows, const Tile& tile, int64_t panel,
-                float* out) const;
+                const Outputs& out) const;
   void RunGateUp(const Rows& x, const Rows& middle, const Pairs& pairs, const Tile& tile,
                  std::byte* scratch) const;
+  void StoreMiddle(const Rows& middle, const Tile& tile, int64_t first, const Outputs& gate,
+                   const Outputs& up) const;
   void RunDown(const StepContext& context, const Rows& middle, const Pairs& pairs, const Tile& tile,
                float* scratch) const;
   void GateUp(const StepContext& context, const Rows& x, const Rows& middle,

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/exec/steps/activation_group.h"
+#include "engine/exec/steps/activation_block.h"
 #include "quant/activation_round.h"
 
 namespace tenon {
@@ -63,7 +63,13 @@ int64_t LinearStep::WorkspaceBytes(int64_t tokens) const {
 }
 
 int64_t LinearStep::WorkerScratchBytes() const {
-  return 2 * kTileTokens * kPanelRows * static_cast<int64_t>(sizeof(float));
+  return 2 * kTileTokens * PanelsAtOnce() * kPanelRows * static_cast<int64_t>(sizeof(float));
+}
+
+// A gated product that is quantized is made in whole blocks, of two panels each.
+int64_t LinearStep::PanelsAtOnce() const {
+  const bool quantizes = IsGated() && args_.segments.front().out.dtype == DType::kActI8;
+  return quantizes ? kActivationBlockValues / kPanelRows : 1;
 }
 
 LinearStep::Activations LinearStep::RoundInput(const StepContext& context) const {
@@ -99,13 +105,14 @@ LinearStep::Activations LinearStep::PrepareInput(const StepContext& context) con
 Status LinearStep::Run(const StepContext& context) const {
   const Activations x = PrepareInput(context);
   const int64_t rows = context.RowCount(args_.x.rows);
-  const int64_t panels = first_panel_.back();
-  const int64_t grain = std::max<int64_t>(1, panels / (context.pool.threads() * kRangesPerWorker));
-  context.pool.ParallelFor(panels, grain, [&](int64_t begin, int64_t end, int worker) {
+  const int64_t at_once = PanelsAtOnce();
+  const int64_t units = first_panel_.back() / at_once;
+  const int64_t grain = std::max<int64_t>(1, units / (context.pool.threads() * kRangesPerWorker));
+  context.pool.ParallelFor(units, grain, [&](int64_t begin, int64_t end, int worker) {
     float* scratch = reinterpret_cast<float*>(context.Scratch(worker));
     for (int64_t row = 0; row < rows; row += kTileTokens) {
       size_t segment = 0;
-      for (int64_t panel = begin; panel < end; ++panel) {
+      for (int64_t panel = begin * at_once; panel < end * at_once; panel += at_once) {
         while (panel >= first_panel_[segment + 1])
           ++segment;
         RunTile(context, x,
@@ -179,21 +186,26 @@ void LinearStep::StorePlain(const StepContext& context, const Activations& x, co
 void LinearStep::StoreGated(const StepContext& context, const Activations& x, const Tile& tile,
                             float* scratch) const {
   const Operand& target = args_.segments.front().out;
+  const int64_t stride = PanelsAtOnce() * kPanelRows;
   const int64_t first = tile.panel * kPanelRows;
-  const int64_t width = std::min(kPanelRows, tile.segment->matrix->rows - first);
-  float* up = scratch + kTileTokens * kPanelRows;
-  Tile up_tile = tile;
-  up_tile.segment = &args_.segments[1];
-  Multiply(x, tile, scratch, kPanelRows);
-  AddBias(tile, scratch, kPanelRows);
-  Multiply(x, up_tile, up, kPanelRows);
-  AddBias(up_tile, up, kPanelRows);
+  const int64_t width = std::min(stride, tile.segment->matrix->rows - first);
+  float* up = scratch + kTileTokens * stride;
+  for (int64_t i = 0; i < PanelsAtOnce(); ++i) {
+    Tile panel = tile;
+    panel.panel += i;
+    Multiply(x, panel, scratch + i * kPanelRows, stride);
+    AddBias(panel, scratch + i * kPanelRows, stride);
+    panel.segment = &args_.segments[1];
+    Multiply(x, panel, up + i * kPanelRows, stride);
+    AddBias(panel, up + i * kPanelRows, stride);
+  }
   for (int64_t row = 0; row < tile.rows; ++row) {
-    float* gate = scratch + row * kPanelRows;
-    args_.gate(gate, up + row * kPanelRows, width, gate);
+    float* gate = scratch + row * stride;
+    args_.gate(gate, up + row * stride, width, gate);
     std::byte* out = context.Row(target, tile.first_row + row);
     if (target.dtype == DType::kActI8)
-      StoreActivationGroup(args_.quantize, gate, out, target.columns, tile.panel);
+      StoreActivationBlock(args_.quantize, gate, out, target.columns,
+                           first / kActivationBlockValues);
     else
       std::copy_n(gate, width, reinterpret_cast<float*>(out) + first);
   }

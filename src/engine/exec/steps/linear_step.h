@@ -44,7 +44,7 @@ class LinearStep final : public PlanStep {
     const std::byte* rows = nullptr;
     int64_t stride = 0;
   };
-  // One panel for one tile of tokens.
+  // One panel, or PanelsAtOnce() of them from `panel` on, for one tile of tokens.
   struct Tile {
     const Segment* segment = nullptr;
     int64_t panel = 0;
@@ -54,6 +54,7 @@ class LinearStep final : public PlanStep {
 
   bool QuantizesInput() const;
   bool IsGated() const;
+  int64_t PanelsAtOnce() const;
   Activations RoundInput(const StepContext& context) const;
   Activations PrepareInput(const StepContext& context) const;
   void RunTile(const StepContext& context, const Activations& x, const Tile& tile,

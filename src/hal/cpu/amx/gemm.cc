@@ -76,8 +76,7 @@ inline const std::byte* BlockWeights(const std::byte* block, __m512i codebook, s
   }
 }
 
-// Both groups' dot products of the block, to sums [2][16 tokens][16 rows]. The codebook's bias is
-// still in them.
+// Both groups' dot products of the block, to sums [2][16 tokens][16 rows].
 inline void MultiplyBlock(const std::byte* weights, const std::byte* q, int64_t stride,
                           int32_t* sums) {
   constexpr int64_t kTileFloats = kTileTokens * kPanelRows;
@@ -93,28 +92,17 @@ inline void MultiplyBlock(const std::byte* weights, const std::byte* q, int64_t 
   _tile_stored(1, sums + kTileFloats, 64);
 }
 
-// Sum of one group's 16 activations times the codebook's bias, in every lane.
-inline __m512i CodebookExcess(const std::byte* q) {
-  const __m128i group = _mm_loadu_si128(reinterpret_cast<const __m128i*>(q));
-  const __m128i bias = _mm_set1_epi8(static_cast<char>(avx512vnni::kCodebookBias));
-  __m128i four = _mm_dpbusd_epi32(_mm_setzero_si128(), bias, group);
-  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
-  return _mm512_broadcastd_epi32(four);
-}
-
-// Adds one group's products of all rows to the outputs of `tokens` tokens.
+// Adds block b's products of all rows to the outputs of `tokens` tokens.
 template <PackedKind kKind>
-inline void AddGroup(const GemmArgs& args, const std::byte* activations, int64_t g, int64_t tokens,
-                     const avx512vnni::GroupScales& scales, const int32_t* sums, __m512* acc) {
+inline void AddBlocks(const GemmArgs& args, const std::byte* activations, int64_t b, int64_t tokens,
+                      const avx512vnni::BlockScales& scales, const int32_t* sums, __m512* acc) {
   for (int64_t t = 0; t < tokens; ++t) {
-    const std::byte* row = activations + t * args.activation_stride;
-    __m512i dot = _mm512_load_si512(reinterpret_cast<const void*>(sums + t * kPanelRows));
-    if constexpr (LayoutOf(kKind).codebook)
-      dot = _mm512_sub_epi32(dot, CodebookExcess(row + g * kActivationGroup));
-    acc[t] = avx512vnni::AddGroup<kKind>(acc[t], scales, dot,
-                                         row + ActivationScaleOffset(args.k) + g * 4,
-                                         row + ActivationSumOffset(args.k) + g * 4);
+    const int32_t* first = sums + t * kPanelRows;
+    acc[t] = avx512vnni::AddBlock<kKind>(
+        acc[t], scales,
+        avx512vnni::ActivationsAt(activations + t * args.activation_stride, args.k, b),
+        _mm512_load_si512(reinterpret_cast<const void*>(first)),
+        _mm512_load_si512(reinterpret_cast<const void*>(first + kTileTokens * kPanelRows)));
   }
 }
 
@@ -130,12 +118,10 @@ void GemmTile(const GemmArgs& args, const std::byte* activations, int64_t tokens
   const std::byte* block = args.panel;
   for (int64_t b = 0; b < args.k / 32; ++b, block += LayoutOf(kKind).block_bytes) {
     const std::byte* weights = BlockWeights<kKind>(block, codebook, buffer);
-    MultiplyBlock(weights, activations + b * 32, args.activation_stride, sums);
-    for (int64_t half = 0; half < 2; ++half) {
-      AddGroup<kKind>(args, activations, 2 * b + half, tokens,
-                      avx512vnni::LoadScales<kKind>(block, half),
-                      sums + half * kTileTokens * kPanelRows, acc);
-    }
+    MultiplyBlock(weights, activations + GroupsBlocksOffset(args.k) + b * kGroupsBlockBytes,
+                  args.activation_stride, sums);
+    AddBlocks<kKind>(args, activations, b, tokens, avx512vnni::LoadBlockScales<kKind>(block), sums,
+                     acc);
   }
   for (int64_t t = 0; t < tokens; ++t)
     _mm512_storeu_ps(out + t * args.out_stride, acc[t]);

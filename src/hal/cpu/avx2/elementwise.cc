@@ -1,3 +1,4 @@
+#include "hal/cpu/activation_steps.h"
 #include "hal/cpu/avx2/avx2_kernels.h"
 #include "hal/cpu/avx2/vector_math.h"
 
@@ -59,37 +60,83 @@ __m256i NearestLevels(__m256 ratio) {
   return _mm256_cvtps_epi32(_mm256_min_ps(low, _mm256_set1_ps(127.0f)));
 }
 
-int32_t SumLanes(__m256i v) {
-  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
-  return _mm_cvtsi128_si32(four);
+// Two vectors' results, one for each group: in the lower and the upper four lanes of one vector.
+template <class Op>
+__m256i FoldGroups(__m256i first, __m256i second, Op op) {
+  const __m256i lower = _mm256_permute2x128_si256(first, second, 0x20);
+  const __m256i upper = _mm256_permute2x128_si256(first, second, 0x31);
+  __m256i four = op(lower, upper);
+  four = op(four, _mm256_shuffle_epi32(four, 0x4e));
+  return op(four, _mm256_shuffle_epi32(four, 0xb1));
 }
 
-// 16 levels to q; returns their sum.
-int32_t StoreLevels(__m256i a, __m256i b, std::byte* q) {
+__m256i MaxOfGroups(__m256i first, __m256i second) {
+  return FoldGroups(first, second, [](__m256i a, __m256i b) { return _mm256_max_epi32(a, b); });
+}
+
+__m256i SumOfGroups(__m256i first, __m256i second) {
+  return FoldGroups(first, second, [](__m256i a, __m256i b) { return _mm256_add_epi32(a, b); });
+}
+
+int32_t LowerLane(__m256i v) {
+  return _mm256_cvtsi256_si32(v);
+}
+
+int32_t UpperLane(__m256i v) {
+  return _mm_cvtsi128_si32(_mm256_extracti128_si256(v, 1));
+}
+
+// What x is multiplied with before it is rounded, one factor for each group.
+struct Inverses {
+  __m256 first;
+  __m256 second;
+};
+
+// Rounds 32 values to levels, stored in both orders, and sets their sums.
+void RoundBlock(const float* x, const Inverses& inverses, const ActivationBlock& block) {
+  const __m256i a = NearestLevels(_mm256_mul_ps(_mm256_loadu_ps(x), inverses.first));
+  const __m256i b = NearestLevels(_mm256_mul_ps(_mm256_loadu_ps(x + 8), inverses.first));
+  const __m256i c = NearestLevels(_mm256_mul_ps(_mm256_loadu_ps(x + 16), inverses.second));
+  const __m256i d = NearestLevels(_mm256_mul_ps(_mm256_loadu_ps(x + 24), inverses.second));
   // packs works on 128-bit halves: a0 b0 a1 b1, put in order by the permutation.
-  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
-  const __m128i bytes =
-      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(q), bytes);
-  return SumLanes(_mm256_add_epi32(a, b));
+  const __m256i first = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+  const __m256i second = _mm256_permute4x64_epi64(_mm256_packs_epi32(c, d), 0xd8);
+  const __m256i bytes = _mm256_packs_epi16(first, second);
+  const __m256i pairs = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(block.whole->pairs),
+                      _mm256_shuffle_epi8(bytes, pairs));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(block.groups->q),
+                      _mm256_permute4x64_epi64(bytes, 0xd8));
+  const __m256i sums = SumOfGroups(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
+  SetSums(LowerLane(sums), UpperLane(sums), block);
 }
 
-// One group: 16 int8 to q, the scale and the sum to their places.
-void QuantizeGroup(const float* x, std::byte* q, std::byte* scale_out, std::byte* sum_out) {
-  const __m256 low = _mm256_loadu_ps(x);
-  const __m256 high = _mm256_loadu_ps(x + kLanes);
-  const float scale = LargestLane(_mm256_max_epi32(Magnitudes(low), Magnitudes(high))) / 127.0f;
-  __m256i a = _mm256_setzero_si256();
-  __m256i b = _mm256_setzero_si256();
-  if (scale != 0.0f) {
-    a = NearestLevels(_mm256_div_ps(low, _mm256_set1_ps(scale)));
-    b = NearestLevels(_mm256_div_ps(high, _mm256_set1_ps(scale)));
+// The definition in hal/kernel_set.h, group 0 in the lower lanes and group 1 in the upper ones.
+void QuantizeBlock(const float* x, const ActivationBlock& block) {
+  const auto magnitudes = [x](int64_t i) { return Magnitudes(_mm256_loadu_ps(x + i)); };
+  const __m256i ranges = MaxOfGroups(_mm256_max_epi32(magnitudes(0), magnitudes(8)),
+                                     _mm256_max_epi32(magnitudes(16), magnitudes(24)));
+  const __m256i largest = _mm256_max_epi32(ranges, _mm256_permute4x64_epi64(ranges, 0x4e));
+  const auto range = __builtin_bit_cast(float, LowerLane(largest));
+  if (!HasLevels(range, block)) {
+    return;
   }
-  const float sum = scale * static_cast<float>(StoreLevels(a, b, q));
-  __builtin_memcpy(scale_out, &scale, 4);
-  __builtin_memcpy(sum_out, &sum, 4);
+  const float scale = range * kScaleOfRange;
+  const __m256 most = _mm256_set1_ps(static_cast<float>(kMaxMultiplier));
+  const __m256 exact =
+      _mm256_mul_ps(_mm256_mul_ps(_mm256_castsi256_ps(ranges), _mm256_set1_ps(1.0f / range)), most);
+  const __m256 multipliers = _mm256_min_ps(_mm256_ceil_ps(exact), most);
+  const __m256 steps = _mm256_mul_ps(_mm256_set1_ps(scale), multipliers);
+  const __m256 is_zero = _mm256_cmp_ps(steps, _mm256_setzero_ps(), _CMP_EQ_OQ);
+  const __m256 inverses = _mm256_andnot_ps(is_zero, _mm256_div_ps(_mm256_set1_ps(1.0f), steps));
+  const __m256i whole = _mm256_cvtps_epi32(multipliers);
+  SetSteps(scale, static_cast<int16_t>(LowerLane(whole)), static_cast<int16_t>(UpperLane(whole)),
+           block);
+  RoundBlock(x,
+             {_mm256_permute2f128_ps(inverses, inverses, 0x00),
+              _mm256_permute2f128_ps(inverses, inverses, 0x11)},
+             block);
 }
 
 // 16 lanes by i mod 16, then halved (see the reference).
@@ -124,9 +171,8 @@ void Rotate(float* a, float* b, float cos, float sin) {
 }  // namespace
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
-  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
-    QuantizeGroup(x + g * kActivationGroup, out + g * kActivationGroup,
-                  out + ActivationScaleOffset(k) + g * 4, out + ActivationSumOffset(k) + g * 4);
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
+    QuantizeBlock(x + b * kActivationBlockValues, BlockAt(out, k, b));
   }
 }
 
@@ -136,15 +182,11 @@ void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
     largest = _mm256_max_epi32(largest, Magnitudes(_mm256_loadu_ps(x + i)));
   }
   const float range = LargestLane(largest);
-  const float scale = range / 127.0f;
   const __m256 inverse = _mm256_set1_ps(127.0f / range);
-  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
-    const float* group = x + g * kActivationGroup;
-    const __m256i a = NearestLevels(_mm256_mul_ps(_mm256_loadu_ps(group), inverse));
-    const __m256i b = NearestLevels(_mm256_mul_ps(_mm256_loadu_ps(group + kLanes), inverse));
-    const float sum = scale * static_cast<float>(StoreLevels(a, b, out + g * kActivationGroup));
-    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
-    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
+    const ActivationBlock block = BlockAt(out, k, b);
+    SetSteps(range / 127.0f, 1, 1, block);
+    RoundBlock(x + b * kActivationBlockValues, {inverse, inverse}, block);
   }
 }
 

@@ -1,303 +1,266 @@
-// Panels of quantized weights times int8 activations.
+// Panels of quantized weights with one d for 32 values of k, times int8 activations.
 //
-// Eight rows are one vector of 32 bytes: four values of k for each row. vpmaddubsw multiplies
-// unsigned weights with signed activations and adds pairs, saturating to 16 bits; every path below
-// keeps its sums in range, so that the integer dot products are exact.
+// A stretch of a panel is unpacked into the first-level cache (hal/cpu/avx2/unpacked_block.h) and
+// multiplied with all tokens, a few at a time. vpmaddubsw multiplies unsigned weights with signed
+// activations and adds pairs in 16 bits. A 32-bit lane holds a pair of the first group and one of
+// the second, so one vpmaddwd with the groups' multipliers both widens the sums and joins them.
 #include "hal/cpu/avx2/avx2_kernels.h"
-#include "hal/cpu/avx2/vector_math.h"
-#include "hal/cpu/panel_layout.h"
+#include "hal/cpu/avx2/gemm_parts.h"
+#include "hal/cpu/avx2/unpacked_block.h"
 
 namespace tenon::avx2 {
 namespace {
 
-constexpr int64_t kHalfBytes = 32;    // half a panel's rows in a step: one vector
-constexpr int64_t kVectorBytes = 64;  // a step of all rows
-constexpr int kSteps = 4;             // steps in a group of 16 values
+// Half of a first-level cache of 32 KiB: the activations of a tile take the rest.
+constexpr int64_t kStretchBytes = 16384;
 
-__m256i LoadVector(const std::byte* at) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-}
-
-// Four activations of a token, in every 32-bit lane.
-__m256i BroadcastStep(const std::byte* q, int step) {
-  int32_t four;
-  __builtin_memcpy(&four, q + step * 4, 4);
-  return _mm256_set1_epi32(four);
-}
-
-float LoadFloat(const std::byte* at) {
-  float value;
-  __builtin_memcpy(&value, at, 4);
-  return value;
-}
-
-// Values 0..15 of step `step` of group kGroup.
-template <int kGroup>
-[[gnu::always_inline]] inline __m256i Nibbles(const std::byte* weights, int step) {
-  const __m256i pairs = LoadVector(weights + step * kVectorBytes);
-  const __m256i shifted = kGroup == 0 ? pairs : _mm256_srli_epi16(pairs, 4);
-  return _mm256_and_si256(shifted, _mm256_set1_epi8(15));
-}
-
-// The dot products of eight rows with a group of kTokens activation rows, as eight 32-bit lanes.
-// `weights` is the k-block at the half's rows, q[t] + offset the group's activations.
+// What the products of a block are added to: [token][half of the rows], eight rows each.
 template <int kTokens>
-struct DotArgs {
-  const std::byte* weights;
-  const std::byte* const* q;
-  int64_t offset;
-  __m256i codebook;
-};
+using Sums = __m256[kTokens][2];
 
-// The values of step `step` of group kGroup of a kind with kHighBits above the nibble.
-template <int kGroup, int kHighBits>
-[[gnu::always_inline]] inline __m256i Values(const std::byte* weights, int step) {
-  const __m256i low = Nibbles<kGroup>(weights, step);
-  if constexpr (kHighBits == 0) {
-    return low;
-  }
-  const HighBitsPlace place = PlaceOfHighBits(kHighBits, kGroup * kSteps + step);
-  const __m256i bits = LoadVector(weights + place.offset);
-  const __m256i shifted = place.shift >= 0 ? _mm256_slli_epi16(bits, place.shift)
-                                           : _mm256_srli_epi16(bits, -place.shift);
-  const __m256i mask = _mm256_set1_epi8(static_cast<char>(place.mask));
-  return _mm256_or_si256(low, _mm256_and_si256(shifted, mask));
-}
+// Integers of a block: [token][half of the rows].
+template <int kTokens>
+using Products = __m256i[kTokens][2];
 
-// Four steps of 2 * 15 * 127 each add up to 15240, with a fifth bit to 31496: one widening for a
-// group.
-template <int kGroup, int kHighBits, int kTokens>
-[[gnu::always_inline]] inline void DotU4(const DotArgs<kTokens>& args, __m256i* dots) {
-  __m256i sums[kTokens];
-#pragma GCC unroll 4
-  for (int step = 0; step < kSteps; ++step) {
-    const __m256i w = Values<kGroup, kHighBits>(args.weights, step);
-#pragma GCC unroll 8
-    for (int t = 0; t < kTokens; ++t) {
-      const __m256i x = BroadcastStep(args.q[t] + args.offset, step);
-      const __m256i product = _mm256_maddubs_epi16(w, x);
-      sums[t] = step == 0 ? product : _mm256_add_epi16(sums[t], product);
-      KeepInRegister(sums[t]);
-    }
-  }
+// Adds the products of step kStep in 16 bits; the first step of a run sets the sums.
+template <int kTokens, class Block>
+[[gnu::always_inline]] inline void MultiplyStep(const Block& block, int step, int part,
+                                                bool is_first, const Rows<kTokens>& rows,
+                                                Products<kTokens>& sums) {
+  const __m256i low_rows = block.Values(step, 0, part);
+  const __m256i high_rows = block.Values(step, 1, part);
 #pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
-    dots[t] = _mm256_madd_epi16(sums[t], _mm256_set1_epi16(1));
+    const __m256i x = _mm256_set1_epi32(Load<int32_t>(rows.at[t] + step * 4));
+    const __m256i low = _mm256_maddubs_epi16(low_rows, x);
+    const __m256i high = _mm256_maddubs_epi16(high_rows, x);
+    sums[t][0] = is_first ? low : _mm256_add_epi16(sums[t][0], low);
+    sums[t][1] = is_first ? high : _mm256_add_epi16(sums[t][1], high);
+    KeepInRegister(sums[t][0]);
+    KeepInRegister(sums[t][1]);
   }
 }
 
-// Two steps of 2 * 63 * 127 each add up to 32004: two widenings.
-template <int kGroup, int kTokens>
-[[gnu::always_inline]] inline void DotU6(const DotArgs<kTokens>& args, __m256i* dots) {
+// The groups' multipliers, in the low and the high halves of every lane.
+[[gnu::always_inline]] inline __m256i MultipliersOf(const std::byte* x) {
+  return _mm256_set1_epi32(Load<int32_t>(x + offsetof(WholeBlock, multiplier)));
+}
+
+// acc = fma(d * scale, products, acc); acc = fma(m, sum, acc). d and m stay in registers for all
+// tokens.
+template <int kTokens, class Block>
+[[gnu::always_inline]] inline void AddProducts(const Block& block, const Rows<kTokens>& rows,
+                                               const Products<kTokens>& products,
+                                               Sums<kTokens>& acc) {
 #pragma GCC unroll 2
-  for (int pair = 0; pair < kSteps; pair += 2) {
-    const __m256i first = Values<kGroup, 2>(args.weights, pair);
-    const __m256i second = Values<kGroup, 2>(args.weights, pair + 1);
+  for (int half = 0; half < 2; ++half) {
+    __m256 d = block.D(half);
+    __m256 m = block.M(half);
+    KeepInRegister(d);
+    KeepInRegister(m);
 #pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) {
-      const std::byte* q = args.q[t] + args.offset;
-      const __m256i sum =
-          _mm256_add_epi16(_mm256_maddubs_epi16(first, BroadcastStep(q, pair)),
-                           _mm256_maddubs_epi16(second, BroadcastStep(q, pair + 1)));
-      const __m256i wide = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
-      dots[t] = pair == 0 ? wide : _mm256_add_epi32(dots[t], wide);
-      KeepInRegister(dots[t]);
+      const __m256 scale = Broadcast(rows.at[t] + offsetof(WholeBlock, scale));
+      const __m256 sum = Broadcast(rows.at[t] + offsetof(WholeBlock, sum));
+      const __m256 factor = _mm256_mul_ps(d, scale);
+      acc[t][half] = _mm256_fmadd_ps(factor, _mm256_cvtepi32_ps(products[t][half]), acc[t][half]);
+      acc[t][half] = _mm256_fmadd_ps(m, sum, acc[t][half]);
     }
   }
 }
 
-// w = low + 16 * high, each nibble as in DotU4; the factor 16 comes with the widening.
-template <int kGroup, int kTokens>
-[[gnu::always_inline]] inline void DotU8(const DotArgs<kTokens>& args, __m256i* dots) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  __m256i low_sums[kTokens];
-  __m256i high_sums[kTokens];
-#pragma GCC unroll 4
-  for (int step = 0; step < kSteps; ++step) {
-    const __m256i w = LoadVector(args.weights + (kGroup * kSteps + step) * kVectorBytes);
-    const __m256i low = _mm256_and_si256(w, mask);
-    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), mask);
+// Nibbles: one run of eight steps.
+template <int kTokens, class Block>
+[[gnu::always_inline]] inline void AddNibbles(const Block& block, const Rows<kTokens>& rows,
+                                              Sums<kTokens>& acc) {
+  Products<kTokens> sums;
 #pragma GCC unroll 8
-    for (int t = 0; t < kTokens; ++t) {
-      const __m256i x = BroadcastStep(args.q[t] + args.offset, step);
-      const __m256i low_product = _mm256_maddubs_epi16(low, x);
-      const __m256i high_product = _mm256_maddubs_epi16(high, x);
-      low_sums[t] = step == 0 ? low_product : _mm256_add_epi16(low_sums[t], low_product);
-      high_sums[t] = step == 0 ? high_product : _mm256_add_epi16(high_sums[t], high_product);
-      KeepInRegister(low_sums[t]);
-      KeepInRegister(high_sums[t]);
-    }
+  for (int step = 0; step < kBlockSteps; ++step) {
+    MultiplyStep<kTokens>(block, step, 0, step == 0, rows, sums);
   }
 #pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
-    const __m256i low = _mm256_madd_epi16(low_sums[t], _mm256_set1_epi16(1));
-    const __m256i high = _mm256_madd_epi16(high_sums[t], _mm256_set1_epi16(16));
-    dots[t] = _mm256_add_epi32(low, high);
+    const __m256i multipliers = MultipliersOf(rows.at[t]);
+    sums[t][0] = _mm256_madd_epi16(sums[t][0], multipliers);
+    sums[t][1] = _mm256_madd_epi16(sums[t][1], multipliers);
   }
+  AddProducts<kTokens>(block, rows, sums, acc);
 }
 
-// |w| * (x with the sign of w): at most 2 * 128 * 127 = 32512, so each step is widened by itself.
-template <int kGroup, int kTokens>
-[[gnu::always_inline]] inline void DotCodebook(const DotArgs<kTokens>& args, __m256i* dots) {
+// Five bits: two runs of four steps.
+template <int kTokens, class Block>
+[[gnu::always_inline]] inline void AddFiveBits(const Block& block, const Rows<kTokens>& rows,
+                                               Sums<kTokens>& acc) {
+  Products<kTokens> products;
+  Products<kTokens> sums;
+#pragma GCC unroll 2
+  for (int run = 0; run < 2; ++run) {
 #pragma GCC unroll 4
-  for (int step = 0; step < kSteps; ++step) {
-    const __m256i w = _mm256_shuffle_epi8(args.codebook, Nibbles<kGroup>(args.weights, step));
-    const __m256i magnitude = _mm256_abs_epi8(w);
+    for (int step = 0; step < 4; ++step) {
+      MultiplyStep<kTokens>(block, run * 4 + step, 0, step == 0, rows, sums);
+    }
 #pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) {
-      const __m256i x = _mm256_sign_epi8(BroadcastStep(args.q[t] + args.offset, step), w);
-      const __m256i product =
-          _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude, x), _mm256_set1_epi16(1));
-      dots[t] = step == 0 ? product : _mm256_add_epi32(dots[t], product);
-      KeepInRegister(dots[t]);
+      const __m256i multipliers = MultipliersOf(rows.at[t]);
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        const __m256i wide = _mm256_madd_epi16(sums[t][half], multipliers);
+        products[t][half] = run == 0 ? wide : _mm256_add_epi32(products[t][half], wide);
+      }
     }
   }
+  AddProducts<kTokens>(block, rows, products, acc);
 }
 
-struct Scales {
-  __m256 d;
-  __m256 m;
-};
-
-// d and m of the eight rows of half `half`, with `scales` at the group's d.
-template <PackedKind kKind>
-[[gnu::always_inline]] inline Scales LoadScales(const std::byte* scales, int64_t half) {
-  constexpr PanelLayout kLayout = LayoutOf(kKind);
-  if constexpr (kLayout.codebook) {
-    return {LoadF32(scales + half * 32), _mm256_setzero_ps()};
+// Bytes: their nibbles side by side; the factor 16 comes with the multipliers.
+template <int kTokens, class Block>
+[[gnu::always_inline]] inline void AddBytes(const Block& block, const Rows<kTokens>& rows,
+                                            Sums<kTokens>& acc) {
+  Products<kTokens> low;
+  Products<kTokens> high;
+#pragma GCC unroll 8
+  for (int step = 0; step < kBlockSteps; ++step) {
+    MultiplyStep<kTokens>(block, step, 0, step == 0, rows, low);
+    MultiplyStep<kTokens>(block, step, 1, step == 0, rows, high);
   }
-  const __m256 d = LoadF16(scales + half * 16);
-  if constexpr (kLayout.stored_minima) {
-    return {d, LoadF16(scales + kLayout.minima_offset + half * 16)};
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    const __m256i multipliers = MultipliersOf(rows.at[t]);
+    const __m256i sixteenfold = _mm256_slli_epi16(multipliers, 4);
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      low[t][half] = _mm256_add_epi32(_mm256_madd_epi16(low[t][half], multipliers),
+                                      _mm256_madd_epi16(high[t][half], sixteenfold));
+    }
   }
-  return {d, _mm256_mul_ps(d, _mm256_set1_ps(static_cast<float>(-kLayout.zero_point)))};
+  AddProducts<kTokens>(block, rows, low, acc);
 }
 
-// kTokens activation rows, and where their scales and sums lie.
-template <int kTokens>
-struct Rows {
-  const std::byte* q[kTokens];
-  int64_t scale_offset;
-  int64_t sum_offset;
-};
-
-// Adds group `index` (its parity is kGroup) of eight rows to the accumulators of kTokens tokens.
-template <PackedKind kKind, int kGroup, int kTokens>
-[[gnu::always_inline]] inline void AddGroup(const std::byte* block, int64_t half, int64_t index,
-                                            const Rows<kTokens>& rows, __m256i codebook,
-                                            __m256* acc) {
-  constexpr PanelLayout kLayout = LayoutOf(kKind);
-  __m256i dots[kTokens];
-  const DotArgs<kTokens> dot = {block + half * kHalfBytes, rows.q, index * kActivationGroup,
-                                codebook};
-  if constexpr (kLayout.codebook) {
-    DotCodebook<kGroup>(dot, dots);
-  } else if constexpr (kLayout.high_bits == 2) {
-    DotU6<kGroup>(dot, dots);
-  } else if constexpr (kLayout.nibbles) {
-    DotU4<kGroup, kLayout.high_bits>(dot, dots);
+// Adds a block's products with kTokens tokens.
+template <PackedKind kKind, int kTokens, class Block>
+[[gnu::always_inline]] inline void AddBlock(const Block& block, const Rows<kTokens>& rows,
+                                            Sums<kTokens>& acc) {
+  constexpr UnpackedLayout kLayout = UnpackedLayoutOf(kKind);
+  if constexpr (kLayout.parts == 2) {
+    AddBytes<kTokens>(block, rows, acc);
+  } else if constexpr (kLayout.steps_in_16_bits == kBlockSteps) {
+    AddNibbles<kTokens>(block, rows, acc);
   } else {
-    DotU8<kGroup>(dot, dots);
-  }
-  const Scales scales =
-      LoadScales<kKind>(block + kLayout.scales_offset + kGroup * kLayout.group_stride, half);
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    const std::byte* row = rows.q[t] + index * 4;
-    const __m256 scale = _mm256_set1_ps(LoadFloat(row + rows.scale_offset));
-    acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(scales.d, scale), _mm256_cvtepi32_ps(dots[t]), acc[t]);
-    if constexpr (!kLayout.codebook) {
-      const __m256 sum = _mm256_set1_ps(LoadFloat(row + rows.sum_offset));
-      acc[t] = _mm256_fmadd_ps(scales.m, sum, acc[t]);
-    }
+    AddFiveBits<kTokens>(block, rows, acc);
   }
 }
 
-template <int kTokens>
-[[gnu::always_inline]] inline Rows<kTokens> RowsAt(const GemmArgs& args, int64_t token) {
-  Rows<kTokens> rows;
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    rows.q[t] = args.activations + (token + t) * args.activation_stride;
-  }
-  rows.scale_offset = ActivationScaleOffset(args.k);
-  rows.sum_offset = ActivationSumOffset(args.k);
-  return rows;
-}
+// Some blocks of a panel, unpacked.
+struct Stretch {
+  const std::byte* unpacked;
+  int64_t first_block;
+  int64_t blocks;
+  const std::byte* next;  // what follows in the panel, to be asked for; null: nothing
+};
 
-// With one token, reading the panel is what takes time, and the hardware's prefetch ends at every
-// page: the lines of a block kPrefetchBytes further on are asked for. Past a matrix's end this asks
-// for lines that nobody needs, which is harmless.
-constexpr int64_t kPrefetchBytes = 4096;
-
-template <int64_t kBytes>
-[[gnu::always_inline]] inline void PrefetchAhead(const std::byte* block) {
-#pragma GCC unroll 16
-  for (int64_t at = 0; at < kBytes; at += kVectorBytes) {
-    _mm_prefetch(reinterpret_cast<const char*>(block + kPrefetchBytes + at), _MM_HINT_T0);
-  }
-}
-
-// Tokens [token, token + kTokens), kHalves halves of the panel's rows from `half` on.
-template <PackedKind kKind, int kTokens, int kHalves>
-void Tile(const GemmArgs& args, int64_t token, int64_t half) {
-  const Rows<kTokens> rows = RowsAt<kTokens>(args, token);
-  __m256i codebook = _mm256_setzero_si256();
-  if constexpr (LayoutOf(kKind).codebook) {
-    codebook = _mm256_broadcastsi128_si256(
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(args.codebook)));
-  }
-  __m256 acc[kHalves][kTokens];
-#pragma GCC unroll 8
-  for (int h = 0; h < kHalves; ++h) {
-#pragma GCC unroll 8
-    for (int t = 0; t < kTokens; ++t) {
-      acc[h][t] = _mm256_setzero_ps();
-    }
-  }
-  const std::byte* block = args.panel;
-  const int64_t groups = args.k / kActivationGroup;
-  for (int64_t group = 0; group < groups; group += 2) {
-    if constexpr (kTokens == 1) {
-      PrefetchAhead<PackedBlockBytes(kKind)>(block);
-    }
-#pragma GCC unroll 2
-    for (int h = 0; h < kHalves; ++h) {
-      AddGroup<kKind, 0, kTokens>(block, half + h, group, rows, codebook, acc[h]);
-      AddGroup<kKind, 1, kTokens>(block, half + h, group + 1, rows, codebook, acc[h]);
-    }
-    block += PackedBlockBytes(kKind);
-  }
-#pragma GCC unroll 8
-  for (int h = 0; h < kHalves; ++h) {
-#pragma GCC unroll 8
-    for (int t = 0; t < kTokens; ++t) {
-      _mm256_storeu_ps(args.out + (token + t) * args.out_stride + (half + h) * kLanes, acc[h][t]);
-    }
-  }
-}
-
-// Tokens from `token` on in tiles of kTokens, one pass over the panel for each half of its rows:
-// the accumulators of a tile stay in registers, and the second pass finds the panel in the cache.
+// Tokens [token, token + kTokens) times a stretch, added to the outputs of the stretches before.
 template <PackedKind kKind, int kTokens>
-int64_t Tiles(const GemmArgs& args, int64_t token) {
+void Tile(const GemmArgs& args, const Stretch& stretch, int64_t token) {
+  Rows<kTokens> rows = RowsAt<kTokens>(args, token, stretch.first_block * kWholeBlockBytes);
+  Sums<kTokens> acc;
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    const float* out = args.out + (token + t) * args.out_stride;
+    for (int64_t half = 0; half < 2; ++half) {
+      acc[t][half] =
+          stretch.first_block == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(out + half * kLanes);
+    }
+  }
+  const std::byte* block = stretch.unpacked;
+  const std::byte* next = stretch.next;
+  for (int64_t b = 0; b < stretch.blocks; ++b, block += UnpackedLayoutOf(kKind).bytes) {
+    if (next != nullptr) {
+      Prefetch<PackedBlockBytes(kKind)>(next);
+      next += PackedBlockBytes(kKind);
+    }
+    AddBlock<kKind, kTokens>(UnpackedBlock<kKind>{block}, rows, acc);
+    Advance(rows, kWholeBlockBytes);
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    float* out = args.out + (token + t) * args.out_stride;
+    _mm256_storeu_ps(out, acc[t][0]);
+    _mm256_storeu_ps(out + kLanes, acc[t][1]);
+  }
+}
+
+// All tokens from `token` on that fill tiles of kTokens.
+template <PackedKind kKind, int kTokens>
+int64_t Tiles(const GemmArgs& args, Stretch& stretch, int64_t token) {
   for (; token + kTokens <= args.tokens; token += kTokens) {
-    Tile<kKind, kTokens, 1>(args, token, 0);
-    Tile<kKind, kTokens, 1>(args, token, 1);
+    Tile<kKind, kTokens>(args, stretch, token);
+    stretch.next = nullptr;
   }
   return token;
 }
 
+// Few tokens: reading the panel is what takes time, so it is unpacked in registers.
+template <PackedKind kKind, int kTokens>
+void MultiplyFew(const GemmArgs& args, __m256i codebook, int64_t token) {
+  Rows<kTokens> rows = RowsAt<kTokens>(args, token, 0);
+  Sums<kTokens> acc;
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    acc[t][0] = acc[t][1] = _mm256_setzero_ps();
+  }
+  const std::byte* block = args.panel;
+  for (int64_t b = 0; b < args.k / kActivationBlockValues; ++b) {
+    Prefetch<PackedBlockBytes(kKind)>(block + kPrefetchBytes);
+    AddBlock<kKind, kTokens>(PackedBlock<kKind>{block, codebook}, rows, acc);
+    block += PackedBlockBytes(kKind);
+    Advance(rows, kWholeBlockBytes);
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    float* out = args.out + (token + t) * args.out_stride;
+    _mm256_storeu_ps(out, acc[t][0]);
+    _mm256_storeu_ps(out + kLanes, acc[t][1]);
+  }
+}
+
+// Up to here unpacking into memory costs more than it saves (measured).
+template <PackedKind kKind>
+constexpr int64_t kFewTokens = UnpackedLayoutOf(kKind).parts == 2 ? 4 : 3;
+
+// Tokens in a tile: their sums of 16 bits and their floats stay in 16 registers, or nearly so.
+template <PackedKind kKind>
+constexpr int kTileTokens = UnpackedLayoutOf(kKind).parts == 2 ? 2 : 4;
+
 template <PackedKind kKind>
 void QuantizedGemm(const GemmArgs& args) {
-  int64_t token = 0;
-  if constexpr (LayoutOf(kKind).nibbles && !LayoutOf(kKind).codebook) {
-    token = Tiles<kKind, 6>(args, token);
+  const __m256i codebook = LoadCodebook<kKind>(args.codebook);
+  if (args.tokens <= kFewTokens<kKind>) {
+    int64_t token = 0;
+    for (; token + 2 <= args.tokens; token += 2) {
+      MultiplyFew<kKind, 2>(args, codebook, token);
+    }
+    if (token < args.tokens) {
+      MultiplyFew<kKind, 1>(args, codebook, token);
+    }
+    return;
   }
-  token = Tiles<kKind, 4>(args, token);
-  token = Tiles<kKind, 2>(args, token);
-  if (token < args.tokens) {
-    Tile<kKind, 1, 2>(args, token, 0);  // one pass, as reading the panel is what takes time
+  constexpr int64_t kUnpackedBytes = UnpackedLayoutOf(kKind).bytes;
+  constexpr int64_t kMostBlocks = kStretchBytes / kUnpackedBytes;
+  alignas(32) std::byte unpacked[kMostBlocks * kUnpackedBytes];
+  const int64_t blocks = args.k / kActivationBlockValues;
+  const int64_t stretches = (blocks + kMostBlocks - 1) / kMostBlocks;
+  const std::byte* packed = args.panel;
+  int64_t first = 0;
+  for (int64_t i = 0; i < stretches; ++i) {
+    const int64_t last = blocks * (i + 1) / stretches;
+    for (int64_t b = first; b < last; ++b, packed += PackedBlockBytes(kKind)) {
+      Unpack(PackedBlock<kKind>{packed, codebook}, unpacked + (b - first) * kUnpackedBytes);
+    }
+    Stretch stretch = {unpacked, first, last - first, packed};
+    int64_t token = Tiles<kKind, kTileTokens<kKind>>(args, stretch, 0);
+    token = Tiles<kKind, 2>(args, stretch, token);
+    Tiles<kKind, 1>(args, stretch, token);
+    first = last;
   }
 }
 
@@ -309,9 +272,6 @@ void GemmU4S32(const GemmArgs& args) {
 void GemmU4S32M(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kU4S32M>(args);
 }
-void GemmU4S16M(const GemmArgs& args) {
-  QuantizedGemm<PackedKind::kU4S16M>(args);
-}
 void GemmCodebook4S32(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kCodebook4S32>(args);
 }
@@ -320,9 +280,6 @@ void GemmU5S32(const GemmArgs& args) {
 }
 void GemmU5S32M(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kU5S32M>(args);
-}
-void GemmU6S16(const GemmArgs& args) {
-  QuantizedGemm<PackedKind::kU6S16>(args);
 }
 void GemmU8S32(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kU8S32>(args);

@@ -67,6 +67,10 @@ static inline void KeepInRegister(__m256i& v) {
   asm("" : "+x"(v));
 }
 
+static inline void KeepInRegister(__m256& v) {
+  asm("" : "+x"(v));
+}
+
 static inline __m256 LoadF16(const std::byte* at) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
 }

@@ -1,3 +1,4 @@
+#include "hal/cpu/activation_steps.h"
 #include "hal/cpu/avx512vnni/avx512vnni_kernels.h"
 #include "hal/cpu/avx512vnni/vectors.h"
 
@@ -67,31 +68,52 @@ inline __m512i NearestLevels(__m512 ratio) {
   return _mm512_cvtps_epi32(_mm512_min_ps(low, _mm512_set1_ps(127.0f)));
 }
 
-inline __m512i QuantizeGroup(__m512 x, float scale) {
-  if (scale == 0.0f)
-    return _mm512_setzero_si512();
-  return NearestLevels(_mm512_div_ps(x, _mm512_set1_ps(scale)));
-}
-
 // The bits of |x|, which order as the values do, NaN above all.
 inline __m512i Magnitudes(__m512 x) {
   return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
 }
 
+// Rounds a group to levels; their sum.
+inline int32_t RoundGroup(const float* x, float inverse_step, int8_t* q) {
+  const __m512 ratio = _mm512_mul_ps(_mm512_loadu_ps(x), _mm512_set1_ps(inverse_step));
+  const __m512i levels = NearestLevels(ratio);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8(levels));
+  return SumLanes(levels);
+}
+
+// Both groups' levels by the inverses of their steps, in both orders, and the sums.
+inline void RoundBlock(const float* x, float first_inverse, float second_inverse,
+                       const ActivationBlock& block) {
+  int8_t* q = block.groups->q;
+  const int32_t first_sum = RoundGroup(x, first_inverse, q);
+  const int32_t second_sum = RoundGroup(x + kActivationGroup, second_inverse, q + kActivationGroup);
+  const auto load = [q](int64_t at) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + at));
+  };
+  const __m128i first = load(0);
+  const __m128i second = load(kActivationGroup);
+  auto* pairs = reinterpret_cast<__m128i*>(block.whole->pairs);
+  _mm_storeu_si128(pairs, _mm_unpacklo_epi16(first, second));
+  _mm_storeu_si128(pairs + 1, _mm_unpackhi_epi16(first, second));
+  SetSums(first_sum, second_sum, block);
+}
+
+inline void QuantizeBlock(const float* x, const ActivationBlock& block) {
+  const uint32_t first = MaxLane(Magnitudes(_mm512_loadu_ps(x)));
+  const uint32_t second = MaxLane(Magnitudes(_mm512_loadu_ps(x + kActivationGroup)));
+  const auto range = __builtin_bit_cast(float, first > second ? first : second);
+  if (!HasLevels(range, block))
+    return;
+  SetStepsOfRanges(__builtin_bit_cast(float, first), __builtin_bit_cast(float, second), range,
+                   block);
+  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
+}
+
 }  // namespace
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
-  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
-    const __m512 group = _mm512_loadu_ps(x + g * kActivationGroup);
-    const uint32_t largest = MaxLane(Magnitudes(group));
-    const float scale = __builtin_bit_cast(float, largest) / 127.0f;
-    const __m512i q = QuantizeGroup(group, scale);
-    const float sum = scale * static_cast<float>(SumLanes(q));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + g * kActivationGroup),
-                     _mm512_cvtepi32_epi8(q));
-    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
-    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
-  }
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b)
+    QuantizeBlock(x + b * kActivationBlockValues, BlockAt(out, k, b));
 }
 
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
@@ -99,16 +121,11 @@ void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
   for (int64_t i = 0; i < k; i += kLanes)
     largest = _mm512_max_epu32(largest, Magnitudes(_mm512_loadu_ps(x + i)));
   const auto range = __builtin_bit_cast(float, MaxLane(largest));
-  const float scale = range / 127.0f;
-  const __m512 inverse = _mm512_set1_ps(127.0f / range);
-  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
-    const __m512 group = _mm512_loadu_ps(x + g * kActivationGroup);
-    const __m512i q = NearestLevels(_mm512_mul_ps(group, inverse));
-    const float sum = scale * static_cast<float>(SumLanes(q));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + g * kActivationGroup),
-                     _mm512_cvtepi32_epi8(q));
-    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
-    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
+  const float inverse = 127.0f / range;
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
+    const ActivationBlock block = BlockAt(out, k, b);
+    SetSteps(range / 127.0f, 1, 1, block);
+    RoundBlock(x + b * kActivationBlockValues, inverse, inverse, block);
   }
 }
 

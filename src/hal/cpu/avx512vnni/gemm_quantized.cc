@@ -5,26 +5,17 @@ namespace tenon::avx512vnni {
 namespace {
 
 // Four consecutive activations in every 32-bit lane.
-inline __m512i BroadcastFour(const std::byte* q) {
+inline __m512i BroadcastFour(const int8_t* q) {
   int32_t four;
   __builtin_memcpy(&four, q, sizeof(four));
   return _mm512_set1_epi32(four);
 }
 
 // The exact dot products of one group of 16 k with all rows.
-template <PackedKind kKind>
-inline __m512i DotGroup(const __m512i* steps, const std::byte* q) {
+inline __m512i DotGroup(const __m512i* steps, const int8_t* q) {
   __m512i dot = _mm512_setzero_si512();
   for (int s = 0; s < kGroupSteps; ++s)
     dot = _mm512_dpbusd_epi32(dot, steps[s], BroadcastFour(q + s * 4));
-  if constexpr (LayoutOf(kKind).codebook) {
-    // Takes the bias of the values back: 128 times the sum of the activations.
-    const __m512i bias = _mm512_set1_epi8(static_cast<char>(kCodebookBias));
-    __m512i excess = _mm512_setzero_si512();
-    for (int s = 0; s < kGroupSteps; ++s)
-      excess = _mm512_dpbusd_epi32(excess, bias, BroadcastFour(q + s * 4));
-    dot = _mm512_sub_epi32(dot, excess);
-  }
   return dot;
 }
 
@@ -38,15 +29,12 @@ void GemmTokens(const GemmArgs& args, const std::byte* activations, float* out) 
   for (int64_t b = 0; b < args.k / 32; ++b, block += LayoutOf(kKind).block_bytes) {
     __m512i steps[kBlockSteps];
     LoadSteps<kKind>(block, codebook, steps);
-    for (int64_t half = 0; half < 2; ++half) {
-      const int64_t g = 2 * b + half;
-      const GroupScales scales = LoadScales<kKind>(block, half);
-      for (int t = 0; t < kTokens; ++t) {
-        const std::byte* row = activations + t * args.activation_stride;
-        const __m512i dot = DotGroup<kKind>(steps + half * kGroupSteps, row + g * kActivationGroup);
-        acc[t] = AddGroup<kKind>(acc[t], scales, dot, row + ActivationScaleOffset(args.k) + g * 4,
-                                 row + ActivationSumOffset(args.k) + g * 4);
-      }
+    const BlockScales scales = LoadBlockScales<kKind>(block);
+    for (int t = 0; t < kTokens; ++t) {
+      const Activations x = ActivationsAt(activations + t * args.activation_stride, args.k, b);
+      const int8_t* q = x.groups->q;
+      acc[t] = AddBlock<kKind>(acc[t], scales, x, DotGroup(steps, q),
+                               DotGroup(steps + kGroupSteps, q + kActivationGroup));
     }
   }
   for (int t = 0; t < kTokens; ++t)

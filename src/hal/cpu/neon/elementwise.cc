@@ -1,3 +1,4 @@
+#include "hal/cpu/activation_steps.h"
 #include "hal/cpu/neon/neon_kernels.h"
 #include "hal/cpu/neon/vectors.h"
 
@@ -49,19 +50,20 @@ inline void Zip(const float* a, const float* b, int64_t n, float* out, Fn fn) {
     StoreTail(fn(LoadTail(a + i, n - i), LoadTail(b + i, n - i)), n - i, out + i);
 }
 
-// 16 values: one group of activations, or 16 lanes of a sum.
+// 16 lanes of a sum.
 struct Group {
   float32x4_t part[4];
 };
 
-// Magnitudes order as their bits do, NaN above all.
-inline float MaxAbs(const Group& x) {
-  uint32x4_t largest = vdupq_n_u32(0);
-  for (const float32x4_t part : x.part) {
-    const uint32x4_t bits = vandq_u32(vreinterpretq_u32_f32(part), vdupq_n_u32(0x7fffffffu));
-    largest = vmaxq_u32(largest, bits);
+// The bits of the largest magnitude of n values, n % 4 == 0, and of `least`. Magnitudes order as
+// their bits do, NaN above all.
+inline uint32_t LargestMagnitude(const float* x, int64_t n, float least) {
+  uint32x4_t largest = vreinterpretq_u32_f32(vdupq_n_f32(least));
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(vld1q_f32(x + i));
+    largest = vmaxq_u32(largest, vandq_u32(bits, vdupq_n_u32(0x7fffffffu)));
   }
-  return __builtin_bit_cast(float, vmaxvq_u32(largest));
+  return vmaxvq_u32(largest);
 }
 
 // Nearest integers within -127..127; a NaN becomes -127.
@@ -72,16 +74,44 @@ inline int32x4_t NearestLevels(float32x4_t ratio) {
   return vcvtnq_s32_f32(vbslq_f32(vcltq_f32(low, highest), low, highest));
 }
 
-inline int32x4_t QuantizeVector(float32x4_t x, float scale) {
-  if (scale == 0.0f)
-    return vdupq_n_s32(0);
-  return NearestLevels(vdivq_f32(x, vdupq_n_f32(scale)));
-}
-
 inline int8x16_t NarrowToBytes(const int32x4_t q[4]) {
   const int16x8_t low = vcombine_s16(vmovn_s32(q[0]), vmovn_s32(q[1]));
   const int16x8_t high = vcombine_s16(vmovn_s32(q[2]), vmovn_s32(q[3]));
   return vcombine_s8(vmovn_s16(low), vmovn_s16(high));
+}
+
+// Rounds a group to levels; their sum.
+inline int32_t RoundGroup(const float* x, float inverse_step, int8_t* q) {
+  int32x4_t levels[4];
+  for (int part = 0; part < 4; ++part)
+    levels[part] = NearestLevels(vmulq_n_f32(vld1q_f32(x + part * kLanes), inverse_step));
+  const int8x16_t bytes = NarrowToBytes(levels);
+  vst1q_s8(q, bytes);
+  return vaddlvq_s8(bytes);
+}
+
+// Both groups' levels by the inverses of their steps, in both orders, and the sums.
+inline void RoundBlock(const float* x, float first_inverse, float second_inverse,
+                       const ActivationBlock& block) {
+  int8_t* q = block.groups->q;
+  const int32_t first_sum = RoundGroup(x, first_inverse, q);
+  const int32_t second_sum = RoundGroup(x + kActivationGroup, second_inverse, q + kActivationGroup);
+  const int16x8_t first = vreinterpretq_s16_s8(vld1q_s8(q));
+  const int16x8_t second = vreinterpretq_s16_s8(vld1q_s8(q + kActivationGroup));
+  vst1q_s8(block.whole->pairs, vreinterpretq_s8_s16(vzip1q_s16(first, second)));
+  vst1q_s8(block.whole->pairs + kActivationGroup, vreinterpretq_s8_s16(vzip2q_s16(first, second)));
+  SetSums(first_sum, second_sum, block);
+}
+
+inline void QuantizeBlock(const float* x, const ActivationBlock& block) {
+  const uint32_t first = LargestMagnitude(x, kActivationGroup, 0.0f);
+  const uint32_t second = LargestMagnitude(x + kActivationGroup, kActivationGroup, 0.0f);
+  const auto range = __builtin_bit_cast(float, first > second ? first : second);
+  if (!HasLevels(range, block))
+    return;
+  SetStepsOfRanges(__builtin_bit_cast(float, first), __builtin_bit_cast(float, second), range,
+                   block);
+  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
 }
 
 // Sum of squares: 16 lanes by i mod 16, then the upper half added to the lower one, four times.
@@ -109,41 +139,17 @@ inline float SumOfSquares(const float* x, int64_t n) {
 }  // namespace
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
-  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
-    Group group;
-    for (int part = 0; part < 4; ++part)
-      group.part[part] = vld1q_f32(x + g * kActivationGroup + part * kLanes);
-    const float scale = MaxAbs(group) / 127.0f;
-    int32x4_t q[4];
-    for (int part = 0; part < 4; ++part)
-      q[part] = QuantizeVector(group.part[part], scale);
-    const int8x16_t bytes = NarrowToBytes(q);
-    const float sum = scale * static_cast<float>(vaddlvq_s8(bytes));
-    vst1q_s8(reinterpret_cast<int8_t*>(out + g * kActivationGroup), bytes);
-    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
-    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
-  }
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b)
+    QuantizeBlock(x + b * kActivationBlockValues, BlockAt(out, k, b));
 }
 
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
-  const uint32x4_t magnitude = vdupq_n_u32(0x7fffffffu);
-  uint32x4_t largest = vreinterpretq_u32_f32(vdupq_n_f32(kLeastTokenRange));
-  for (int64_t i = 0; i < k; i += kLanes)
-    largest = vmaxq_u32(largest, vandq_u32(vreinterpretq_u32_f32(vld1q_f32(x + i)), magnitude));
-  const auto range = __builtin_bit_cast(float, vmaxvq_u32(largest));
-  const float scale = range / 127.0f;
+  const auto range = __builtin_bit_cast(float, LargestMagnitude(x, k, kLeastTokenRange));
   const float inverse = 127.0f / range;
-  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
-    int32x4_t q[4];
-    for (int part = 0; part < 4; ++part) {
-      const float32x4_t values = vld1q_f32(x + g * kActivationGroup + part * kLanes);
-      q[part] = NearestLevels(vmulq_n_f32(values, inverse));
-    }
-    const int8x16_t bytes = NarrowToBytes(q);
-    const float sum = scale * static_cast<float>(vaddlvq_s8(bytes));
-    vst1q_s8(reinterpret_cast<int8_t*>(out + g * kActivationGroup), bytes);
-    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
-    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
+    const ActivationBlock block = BlockAt(out, k, b);
+    SetSteps(range / 127.0f, 1, 1, block);
+    RoundBlock(x + b * kActivationBlockValues, inverse, inverse, block);
   }
 }
 

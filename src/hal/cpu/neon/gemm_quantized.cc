@@ -9,8 +9,8 @@ namespace {
 constexpr int kSteps = 4;
 constexpr int kQuarters = 4;
 
-// SDOT multiplies signed bytes: unsigned weights are moved down by 128, and 128 times the sum of
-// the activations is added back. Nibbles and codebook values are in range as they are.
+// SDOT multiplies signed bytes: unsigned weights are moved down by 128 (a codebook's values are not
+// moved up), and 128 times the sum of the activations is added. Nibbles are in range as they are.
 constexpr int kByteBias = 128;
 
 inline uint8x16_t LoadVector(const std::byte* at) {
@@ -62,16 +62,12 @@ inline GroupScales LoadScales(const std::byte* block, int64_t half) {
   const std::byte* scales = block + kLayout.scales_offset + half * kLayout.group_stride;
   GroupScales result;
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
-    if constexpr (kLayout.codebook) {
-      result.d[quarter] = LoadFloats(scales + quarter * 16);
-      result.m[quarter] = vdupq_n_f32(0.0f);
-    } else {
-      result.d[quarter] = LoadHalfs(scales + quarter * 8);
-      if constexpr (kLayout.stored_minima)
-        result.m[quarter] = LoadHalfs(scales + kLayout.minima_offset + quarter * 8);
-      else
-        result.m[quarter] = vmulq_n_f32(result.d[quarter], static_cast<float>(-kLayout.zero_point));
-    }
+    result.d[quarter] =
+        kLayout.codebook ? LoadFloats(scales + quarter * 16) : LoadHalfs(scales + quarter * 8);
+    if constexpr (kLayout.stored_minima)
+      result.m[quarter] = LoadHalfs(scales + kLayout.minima_offset + quarter * 8);
+    else
+      result.m[quarter] = vmulq_n_f32(result.d[quarter], static_cast<float>(-kLayout.zero_point));
   }
   return result;
 }
@@ -79,27 +75,71 @@ inline GroupScales LoadScales(const std::byte* block, int64_t half) {
 // What the exact dot products start from: the correction of the bias.
 template <PackedKind kKind>
 inline int32x4_t StartOfDots(int8x16_t activations) {
-  if constexpr (LayoutOf(kKind).nibbles)
+  if constexpr (LayoutOf(kKind).nibbles && !LayoutOf(kKind).codebook)
     return vdupq_n_s32(0);
   else
     return vdupq_n_s32(kByteBias * vaddlvq_s8(activations));
 }
 
-// One group's contribution to one token's 16 sums.
+// A group's exact dot products with 16 rows.
+struct Dots {
+  int32x4_t of[kQuarters];
+};
+
 template <PackedKind kKind>
-inline void AddGroup(const int8x16_t weights[kSteps][kQuarters], const GroupScales& scales,
-                     int8x16_t activations, float scale, float sum, float32x4_t acc[kQuarters]) {
+inline Dots MultiplyGroup(const int8x16_t weights[kSteps][kQuarters], int8x16_t activations) {
   const int32x4_t start = StartOfDots<kKind>(activations);
+  Dots dots;
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
     int32x4_t dot = vdotq_laneq_s32(start, weights[0][quarter], activations, 0);
     dot = vdotq_laneq_s32(dot, weights[1][quarter], activations, 1);
     dot = vdotq_laneq_s32(dot, weights[2][quarter], activations, 2);
-    dot = vdotq_laneq_s32(dot, weights[3][quarter], activations, 3);
-    const float32x4_t factor = vmulq_n_f32(scales.d[quarter], scale);
-    acc[quarter] = vfmaq_f32(acc[quarter], factor, vcvtq_f32_s32(dot));
-    if constexpr (!LayoutOf(kKind).codebook)
-      acc[quarter] = vfmaq_n_f32(acc[quarter], scales.m[quarter], sum);
+    dots.of[quarter] = vdotq_laneq_s32(dot, weights[3][quarter], activations, 3);
   }
+  return dots;
+}
+
+// acc = fma(d * step, product, acc); acc = fma(m, sum, acc).
+inline void AddTerms(const GroupScales& scales, float step, const Dots& products, float sum,
+                     float32x4_t acc[kQuarters]) {
+  for (int quarter = 0; quarter < kQuarters; ++quarter) {
+    const float32x4_t factor = vmulq_n_f32(scales.d[quarter], step);
+    acc[quarter] = vfmaq_f32(acc[quarter], factor, vcvtq_f32_s32(products.of[quarter]));
+    acc[quarter] = vfmaq_n_f32(acc[quarter], scales.m[quarter], sum);
+  }
+}
+
+// A k-block of a panel: [2 groups][steps][quarters], and the scales of both groups.
+struct Block {
+  int8x16_t weights[2][kSteps][kQuarters];
+  GroupScales scales[2];  // the second is used only where the groups' differ
+};
+
+// One block's contribution to one token's 16 sums.
+template <PackedKind kKind>
+inline void AddBlock(const Block& block, const WholeBlock& whole, const GroupsBlock& groups,
+                     float32x4_t acc[kQuarters]) {
+  Dots first = MultiplyGroup<kKind>(block.weights[0], vld1q_s8(groups.q));
+  const Dots second = MultiplyGroup<kKind>(block.weights[1], vld1q_s8(groups.q + kActivationGroup));
+  if constexpr (LayoutOf(kKind).group_scales) {
+    AddTerms(block.scales[0], groups.step[0], first, groups.sum[0], acc);
+    AddTerms(block.scales[1], groups.step[1], second, groups.sum[1], acc);
+  } else {
+    for (int quarter = 0; quarter < kQuarters; ++quarter) {
+      const int32x4_t product = vmulq_n_s32(first.of[quarter], whole.multiplier[0]);
+      first.of[quarter] = vmlaq_n_s32(product, second.of[quarter], whole.multiplier[1]);
+    }
+    AddTerms(block.scales[0], whole.scale, first, whole.sum, acc);
+  }
+}
+
+template <PackedKind kKind>
+inline void LoadBlock(const std::byte* packed, int8x16_t codebook, Block* block) {
+  LoadGroup<kKind>(packed, 0, codebook, block->weights[0]);
+  LoadGroup<kKind>(packed, 1, codebook, block->weights[1]);
+  block->scales[0] = LoadScales<kKind>(packed, 0);
+  if constexpr (LayoutOf(kKind).group_scales)
+    block->scales[1] = LoadScales<kKind>(packed, 1);
 }
 
 template <PackedKind kKind, int kTokens>
@@ -112,16 +152,15 @@ void GemmTokens(const GemmArgs& args, const std::byte* activations, float* out) 
     for (float32x4_t& sum : acc[t])
       sum = vdupq_n_f32(0.0f);
   }
-  for (int64_t g = 0; g < args.k / kActivationGroup; ++g) {
-    const std::byte* block = args.panel + g / 2 * LayoutOf(kKind).block_bytes;
-    int8x16_t weights[kSteps][kQuarters];
-    LoadGroup<kKind>(block, g % 2, codebook, weights);
-    const GroupScales scales = LoadScales<kKind>(block, g % 2);
+  const std::byte* packed = args.panel;
+  for (int64_t b = 0; b < args.k / kActivationBlockValues; ++b) {
+    Block block;
+    LoadBlock<kKind>(packed, codebook, &block);
+    packed += LayoutOf(kKind).block_bytes;
     for (int t = 0; t < kTokens; ++t) {
       const std::byte* row = activations + t * args.activation_stride;
-      const int8x16_t q = vreinterpretq_s8_u8(LoadVector(row + g * kActivationGroup));
-      AddGroup<kKind>(weights, scales, q, LoadFloat(row + ActivationScaleOffset(args.k) + g * 4),
-                      LoadFloat(row + ActivationSumOffset(args.k) + g * 4), acc[t]);
+      const auto* groups = reinterpret_cast<const GroupsBlock*>(row + GroupsBlocksOffset(args.k));
+      AddBlock<kKind>(block, reinterpret_cast<const WholeBlock*>(row)[b], groups[b], acc[t]);
     }
   }
   for (int t = 0; t < kTokens; ++t) {

@@ -1,3 +1,4 @@
+#include "hal/cpu/activation_steps.h"
 #include "hal/cpu/exp_poly.h"
 #include "hal/cpu/ref/ref_kernels.h"
 
@@ -15,22 +16,46 @@ float MaxAbs(const float* x, int64_t n, float least) {
   return __builtin_bit_cast(float, largest);
 }
 
-// Nearest integer, to even; clamped as a subnormal scale may be far off, NaN to -127.
+// Nearest integer, to even; clamped as the factors are rounded, NaN to -127.
 int32_t NearestLevel(float ratio) {
   const float low = ratio > -127.0f ? ratio : -127.0f;
   const float clamped = low < 127.0f ? low : 127.0f;
   return static_cast<int32_t>((clamped + kExpRound) - kExpRound);
 }
 
-void QuantizeGroup(const float* x, int8_t* q, float* scale, float* sum) {
-  *scale = MaxAbs(x, kActivationGroup, 0.0f) / 127.0f;
+// q of one group by the inverse of its step; their sum.
+int32_t RoundGroup(const float* x, float inverse_step, int8_t* q) {
   int32_t total = 0;
   for (int64_t i = 0; i < kActivationGroup; ++i) {
-    const int32_t value = *scale == 0.0f ? 0 : NearestLevel(x[i] / *scale);
+    const int32_t value = NearestLevel(x[i] * inverse_step);
     q[i] = static_cast<int8_t>(value);
     total += value;
   }
-  *sum = *scale * static_cast<float>(total);
+  return total;
+}
+
+// Both groups' levels by the inverses of their steps, in both orders, and the sums.
+void RoundBlock(const float* x, float first_inverse, float second_inverse,
+                const ActivationBlock& block) {
+  int8_t* q = block.groups->q;
+  const int32_t first = RoundGroup(x, first_inverse, q);
+  const int32_t second = RoundGroup(x + kActivationGroup, second_inverse, q + kActivationGroup);
+  for (int64_t i = 0; i < kActivationGroup; i += 2) {
+    __builtin_memcpy(block.whole->pairs + 2 * i, q + i, 2);
+    __builtin_memcpy(block.whole->pairs + 2 * i + 2, q + kActivationGroup + i, 2);
+  }
+  SetSums(first, second, block);
+}
+
+void QuantizeBlock(const float* x, const ActivationBlock& block) {
+  const float ranges[2] = {MaxAbs(x, kActivationGroup, 0.0f),
+                           MaxAbs(x + kActivationGroup, kActivationGroup, 0.0f)};
+  const float range = MaxAbs(ranges, 2, 0.0f);
+  if (!HasLevels(range, block)) {
+    return;
+  }
+  SetStepsOfRanges(ranges[0], ranges[1], range, block);
+  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
 }
 
 float SiluValue(float x) {
@@ -66,30 +91,18 @@ void Rotate(float* a, float* b, float cos, float sin) {
 }  // namespace
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
-  auto* q = reinterpret_cast<int8_t*>(out);
-  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
-    float scale;
-    float sum;
-    QuantizeGroup(x + g * kActivationGroup, q + g * kActivationGroup, &scale, &sum);
-    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
-    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
+    QuantizeBlock(x + b * kActivationBlockValues, BlockAt(out, k, b));
   }
 }
 
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
-  auto* q = reinterpret_cast<int8_t*>(out);
   const float range = MaxAbs(x, k, kLeastTokenRange);
-  const float scale = range / 127.0f;
   const float inverse = 127.0f / range;
-  for (int64_t g = 0; g < k / kActivationGroup; ++g) {
-    int32_t total = 0;
-    for (int64_t i = g * kActivationGroup; i < (g + 1) * kActivationGroup; ++i) {
-      q[i] = static_cast<int8_t>(NearestLevel(x[i] * inverse));
-      total += q[i];
-    }
-    const float sum = scale * static_cast<float>(total);
-    __builtin_memcpy(out + ActivationScaleOffset(k) + g * 4, &scale, 4);
-    __builtin_memcpy(out + ActivationSumOffset(k) + g * 4, &sum, 4);
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
+    const ActivationBlock block = BlockAt(out, k, b);
+    SetSteps(range / 127.0f, 1, 1, block);
+    RoundBlock(x + b * kActivationBlockValues, inverse, inverse, block);
   }
 }
 

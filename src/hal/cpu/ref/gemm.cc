@@ -35,7 +35,7 @@ int32_t QuantAt(const std::byte* block, int64_t r, int64_t i, const int8_t* code
   }
   const int32_t q = low | high;
   if constexpr (kLayout.codebook) {
-    return codebook[q];
+    return codebook[q] + kLayout.zero_point;
   }
   return q;
 }
@@ -49,35 +49,47 @@ template <PackedKind kKind>
 GroupScale ScaleAt(const std::byte* block, int64_t r, int64_t group) {
   constexpr PanelLayout kLayout = LayoutOf(kKind);
   const std::byte* scales = block + kLayout.scales_offset + group * kLayout.group_stride;
-  if constexpr (kLayout.codebook) {
-    return {Load<float>(scales + r * 4), 0.0f};
-  }
-  const float d = LoadHalf(scales + r * 2);
+  const float d = kLayout.codebook ? Load<float>(scales + r * 4) : LoadHalf(scales + r * 2);
   if constexpr (kLayout.stored_minima) {
     return {d, LoadHalf(scales + kLayout.minima_offset + r * 2)};
   }
   return {d, static_cast<float>(-kLayout.zero_point) * d};
 }
 
+// Dot product of group `group` of a block with row r.
+template <PackedKind kKind>
+int32_t GroupDot(const GemmArgs& args, const std::byte* block, const int8_t* q, int64_t r,
+                 int64_t group) {
+  int32_t dot = 0;
+  for (int64_t i = group * kActivationGroup; i < (group + 1) * kActivationGroup; ++i) {
+    dot += QuantAt<kKind>(block, r, i, args.codebook) * q[i];
+  }
+  return dot;
+}
+
+float AddTerms(float acc, GroupScale scale, float step, int32_t product, float sum) {
+  acc = __builtin_fmaf(scale.d * step, static_cast<float>(product), acc);
+  return __builtin_fmaf(scale.m, sum, acc);
+}
+
 // One output: row r of the panel times one activation row.
 template <PackedKind kKind>
-float QuantizedDot(const GemmArgs& args, const std::byte* activations, int64_t r) {
+float QuantizedDot(const GemmArgs& args, const std::byte* row, int64_t r) {
   constexpr PanelLayout kLayout = LayoutOf(kKind);
-  const auto* q = reinterpret_cast<const int8_t*>(activations);
-  const std::byte* scales = activations + ActivationScaleOffset(args.k);
-  const std::byte* sums = activations + ActivationSumOffset(args.k);
   float acc = 0.0f;
-  for (int64_t g = 0; g < args.k / kActivationGroup; ++g) {
-    const std::byte* block = args.panel + g / 2 * kLayout.block_bytes;
-    int32_t dot = 0;
-    for (int64_t i = 0; i < kActivationGroup; ++i) {
-      const int64_t position = g % 2 * kActivationGroup + i;
-      dot += QuantAt<kKind>(block, r, position, args.codebook) * q[g * kActivationGroup + i];
-    }
-    const GroupScale scale = ScaleAt<kKind>(block, r, g % 2);
-    acc = __builtin_fmaf(scale.d * Load<float>(scales + g * 4), static_cast<float>(dot), acc);
-    if constexpr (!kLayout.codebook) {
-      acc = __builtin_fmaf(scale.m, Load<float>(sums + g * 4), acc);
+  for (int64_t b = 0; b < args.k / kActivationBlockValues; ++b) {
+    const std::byte* block = args.panel + b * kLayout.block_bytes;
+    const auto whole = Load<WholeBlock>(row + b * kWholeBlockBytes);
+    const auto x = Load<GroupsBlock>(row + GroupsBlocksOffset(args.k) + b * kGroupsBlockBytes);
+    const int32_t first = GroupDot<kKind>(args, block, x.q, r, 0);
+    const int32_t second = GroupDot<kKind>(args, block, x.q, r, 1);
+    const GroupScale scale = ScaleAt<kKind>(block, r, 0);
+    if constexpr (kLayout.group_scales) {
+      acc = AddTerms(acc, scale, x.step[0], first, x.sum[0]);
+      acc = AddTerms(acc, ScaleAt<kKind>(block, r, 1), x.step[1], second, x.sum[1]);
+    } else {
+      const int32_t both = whole.multiplier[0] * first + whole.multiplier[1] * second;
+      acc = AddTerms(acc, scale, whole.scale, both, whole.sum);
     }
   }
   return acc;

@@ -1,0 +1,73 @@
+// The scale and the steps of a block of activations (hal/kernel_set.h) from the ranges of its groups,
+// in plain floats. Internal linkage throughout (hal/cpu/panel_layout.h).
+#pragma once
+
+#include "hal/kernel_set.h"
+
+namespace tenon {
+
+// Both forms of a block, as the rows of kActI8 hold them.
+struct ActivationBlock {
+  WholeBlock* whole;
+  GroupsBlock* groups;
+};
+
+// Block `index` of a row of k values at `row`.
+static inline ActivationBlock BlockAt(std::byte* row, int64_t k, int64_t index) {
+  return {reinterpret_cast<WholeBlock*>(row) + index,
+          reinterpret_cast<GroupsBlock*>(row + GroupsBlocksOffset(k)) + index};
+}
+
+// A group's range in multiples of the block's scale, rounded up.
+static inline int16_t MultiplierOf(float group_range, float inverse_range) {
+  const float exact = group_range * inverse_range * static_cast<float>(kMaxMultiplier);
+  auto whole = static_cast<int32_t>(exact);
+  whole += static_cast<float>(whole) < exact ? 1 : 0;
+  return static_cast<int16_t>(whole < kMaxMultiplier ? whole : kMaxMultiplier);
+}
+
+static inline void SetSteps(float scale, int16_t first, int16_t second,
+                            const ActivationBlock& block) {
+  block.whole->scale = scale;
+  block.whole->multiplier[0] = first;
+  block.whole->multiplier[1] = second;
+  block.groups->step[0] = scale * static_cast<float>(first);
+  block.groups->step[1] = scale * static_cast<float>(second);
+}
+
+// The sums, of groups whose levels add up to `first` and `second`.
+static inline void SetSums(int32_t first, int32_t second, const ActivationBlock& block) {
+  WholeBlock* whole = block.whole;
+  whole->sum = whole->scale *
+               static_cast<float>(whole->multiplier[0] * first + whole->multiplier[1] * second);
+  block.groups->sum[0] = block.groups->step[0] * static_cast<float>(first);
+  block.groups->sum[1] = block.groups->step[1] * static_cast<float>(second);
+}
+
+// Whether a block of this range has levels. Otherwise, all zero or with an infinity or a NaN, it is
+// finished here.
+static inline bool HasLevels(float range, const ActivationBlock& block) {
+  if (range >= kLeastBlockRange && range <= __FLT_MAX__)
+    return true;
+  *block.whole = {};
+  *block.groups = {};
+  if (!(range < kLeastBlockRange)) {
+    SetSteps(__builtin_nanf(""), 0, 0, block);
+    SetSums(0, 0, block);
+  }
+  return false;
+}
+
+// The scale and the steps of a block that has levels.
+static inline void SetStepsOfRanges(float first, float second, float range,
+                                    const ActivationBlock& block) {
+  const float inverse = 1.0f / range;
+  SetSteps(range * kScaleOfRange, MultiplierOf(first, inverse), MultiplierOf(second, inverse),
+           block);
+}
+
+static inline float InverseStep(float step) {
+  return step == 0.0f ? 0.0f : 1.0f / step;
+}
+
+}  // namespace tenon
