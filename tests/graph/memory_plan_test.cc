@@ -62,11 +62,11 @@ TEST(MemoryPlanTest, SizesAreThoseOfCapacity) {
   const MemoryPlan plan = Plan(graph, {.max_tokens = 7, .max_outputs = 3});
   EXPECT_EQ(plan.values[OutputOf(graph, 0).index()].bytes, 7 * 32 * 4);
   EXPECT_EQ(plan.values[OutputOf(graph, 1).index()].bytes, 3 * 32 * 4);
-  EXPECT_EQ(plan.values[OutputOf(graph, 2).index()].bytes, 3 * 48);  // 24 bytes a group of 16
+  EXPECT_EQ(plan.values[OutputOf(graph, 2).index()].bytes, 3 * 92);  // of a block of 32
   EXPECT_EQ(plan.values[OutputOf(graph, 3).index()].bytes, 3 * 400);
-  // Padded to 64: 896 + 384 + 192 + 1216; the largest pair alive at once is 192 + 1216.
-  EXPECT_EQ(plan.unshared_bytes, 896 + 384 + 192 + 1216);
-  EXPECT_EQ(plan.peak_bytes, 192 + 1216);
+  // Padded to 64: 896 + 384 + 320 + 1216; the largest pair alive at once is 320 + 1216.
+  EXPECT_EQ(plan.unshared_bytes, 896 + 384 + 320 + 1216);
+  EXPECT_EQ(plan.peak_bytes, 320 + 1216);
 }
 
 // What is in place of what: the op's line, and the input that its output must or must not take.

@@ -41,7 +41,7 @@ TEST(OptimizeTest, RunsAllPassesInOrder) {
   EXPECT_THAT(Names(*report),
               testing::ElementsAre("dead_code", "common_subexpressions", "fold_scales", "gate_up",
                                    "merge_linears", "residual_epilogue", "rope_into_attention",
-                                   "explicit_quantize", "quantize_epilogue"));
+                                   "narrow_rows", "explicit_quantize", "quantize_epilogue"));
   EXPECT_EQ(graph.ops().size(), 3u);
 }
 

@@ -92,6 +92,9 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
     runner.passes.activations = ActivationMode::kInt8PerToken;
     runner.plan.rounding = ActivationRounding::kPerTokenKernels;
   }
+  // One scale a token is for the layers alone, and the plan tells the head from them by its rows.
+  if (runner.plan.rounding != ActivationRounding::kNone)
+    runner.passes.disabled.emplace_back("narrow_rows");
   runner.passes.cost_point.context = context_tokens_;
   runner.kv_tokens = context_tokens_;
   runner.rounding = options.weight_rounding;

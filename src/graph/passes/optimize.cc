@@ -23,6 +23,7 @@ constexpr std::array kPasses = {
     Pass{"merge_linears", "makes linears on the same input one linear", MergeLinears},
     Pass{"residual_epilogue", "fuses residual additions into linears and norms", ResidualEpilogue},
     Pass{"rope_into_attention", "fuses the rotation of q and k into attention", RopeIntoAttention},
+    Pass{"narrow_rows", "computes only rows that are read, after the last attention", NarrowRows},
     Pass{"explicit_quantize", "quantizes the inputs of quantized linears once", ExplicitQuantize},
     Pass{"quantize_epilogue", "fuses quantize into the op before it", QuantizeEpilogue},
 };

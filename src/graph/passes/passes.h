@@ -31,6 +31,10 @@ Status ResidualEpilogue(Graph& graph, const PassOptions& options);
 // attention(rope(q), rope(k), v) -> attention with fused_rope.
 Status RopeIntoAttention(Graph& graph, const PassOptions& options);
 
+// select_rows(f(x)) -> f(select_rows(x)) for f that works row by row, as often as it goes: after
+// the last attention only the rows whose logits are wanted are computed.
+Status NarrowRows(Graph& graph, const PassOptions& options);
+
 // In int8 mode: linear(x) and experts(x), all weights of x quantized -> the same of quantize(x),
 // one quantize for each x.
 Status ExplicitQuantize(Graph& graph, const PassOptions& options);

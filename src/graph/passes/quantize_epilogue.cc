@@ -5,7 +5,7 @@
 namespace tenon {
 namespace {
 
-// Whether the op has a whole row at hand when it quantizes; the others have a group of 16.
+// Whether the op has a whole row at hand when it quantizes; the others have a block of 32.
 bool MakesWholeRows(const Op& op) {
   return std::holds_alternative<RmsNormAttrs>(op.attrs) ||
          std::holds_alternative<LayerNormAttrs>(op.attrs) ||

@@ -1,5 +1,5 @@
-// The scale and the steps of a block of activations (hal/kernel_set.h) from the ranges of its groups,
-// in plain floats. Internal linkage throughout (hal/cpu/panel_layout.h).
+// The scale and the steps of a block of activations (hal/kernel_set.h) from the ranges of its
+// groups, in plain floats. Internal linkage throughout (hal/cpu/panel_layout.h).
 #pragma once
 
 #include "hal/kernel_set.h"

@@ -18,6 +18,13 @@ constexpr int64_t kTileTokens = 64;
 // Ranges for each worker: enough that a worker that lost its core leaves little behind.
 constexpr int64_t kRangesPerWorker = 4;
 
+// Asks for one panel's columns of a tile's rows, which lie further apart than the hardware's
+// prefetch looks.
+void PrefetchColumns(const float* first, int64_t stride, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row)
+    __builtin_prefetch(first + row * stride, 1);
+}
+
 constexpr std::array<std::string_view, kPackedKindCount> kKindNames = {
     "f32",          "f16",   "bf16",   "u4s32", "u4s32m", "u4s16m",
     "codebook4s32", "u5s32", "u5s32m", "u6s16", "u8s32"};
@@ -165,17 +172,17 @@ void LinearStep::StorePlain(const StepContext& context, const Activations& x, co
   const int64_t first = tile.panel * kPanelRows;
   const int64_t width = std::min(kPanelRows, tile.segment->matrix->rows - first);
   const int64_t target_stride = target.row_bytes / static_cast<int64_t>(sizeof(float));
+  float* out = context.FloatRow(target, tile.first_row) + first;
+  PrefetchColumns(out, target_stride, tile.rows);
   if (width == kPanelRows && args_.epilogue == Epilogue::kNone) {
-    float* out = context.FloatRow(target, tile.first_row) + first;
     Multiply(x, tile, out, target_stride);
     AddBias(tile, out, target_stride);
     return;
   }
   Multiply(x, tile, scratch, kPanelRows);
   AddBias(tile, scratch, kPanelRows);
-  for (int64_t row = 0; row < tile.rows; ++row) {
+  for (int64_t row = 0; row < tile.rows; ++row, out += target_stride) {
     const float* values = scratch + row * kPanelRows;
-    float* out = context.FloatRow(target, tile.first_row + row) + first;
     if (args_.epilogue == Epilogue::kAddResidual)
       args_.add(values, context.FloatRow(args_.residual, tile.first_row + row) + first, width, out);
     else

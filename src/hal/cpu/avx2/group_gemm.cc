@@ -21,7 +21,8 @@ template <PackedKind kKind, int kGroup>
 // Dot products with group kGroup. Products of kRun steps are added in 16 bits: 4 * 2 * 15 * 127 =
 // 15240 with nibbles, 2 * 2 * 63 * 127 = 32004 with six bits.
 template <PackedKind kKind, int kGroup, int kTokens>
-[[gnu::always_inline]] inline void MultiplyGroup(const std::byte* weights, const Rows<kTokens>& rows,
+[[gnu::always_inline]] inline void MultiplyGroup(const std::byte* weights,
+                                                 const Rows<kTokens>& rows,
                                                  __m256i (&dots)[kTokens]) {
   constexpr int kRun = LayoutOf(kKind).high_bits == 0 ? 4 : 2;
   constexpr int64_t kQuants = offsetof(GroupsBlock, q) + kGroup * kActivationGroup;

@@ -1,5 +1,5 @@
-// k-blocks of a panel as vpmaddubsw takes them: values as unsigned bytes, scales as floats, either in
-// registers or unpacked into memory, once for many tokens.
+// k-blocks of a panel as vpmaddubsw takes them: values as unsigned bytes, scales as floats, either
+// in registers or unpacked into memory, once for many tokens.
 //
 // Internal linkage throughout (hal/cpu/panel_layout.h).
 #pragma once
