@@ -24,7 +24,7 @@ constexpr Row kRows[] = {
     {DType::kQ3_K, "Q3_K", 256, 110},   {DType::kQ4_K, "Q4_K", 256, 144},
     {DType::kQ5_K, "Q5_K", 256, 176},   {DType::kQ6_K, "Q6_K", 256, 210},
     {DType::kIQ4_NL, "IQ4_NL", 32, 18}, {DType::kIQ4_XS, "IQ4_XS", 256, 136},
-    {DType::kMXFP4, "MXFP4", 32, 17},   {DType::kActI8, "ACT_I8", 16, 24},
+    {DType::kMXFP4, "MXFP4", 32, 17},   {DType::kActI8, "ACT_I8", 32, 92},
 };
 
 TEST(DTypeTest, TableHasTheFormatsSizes) {
