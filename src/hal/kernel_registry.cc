@@ -42,6 +42,7 @@ void FillFrom(const KernelSet& fallback, KernelSet& set) {
     FillIfNull(set.kv_seal[i], fallback.kv_seal[i]);
     FillIfNull(set.attention[i], fallback.attention[i]);
   }
+  FillIfNull(set.quantize_block, fallback.quantize_block);
   FillIfNull(set.quantize_row, fallback.quantize_row);
   FillIfNull(set.quantize_row_per_token, fallback.quantize_row_per_token);
   FillIfNull(set.rms_norm, fallback.rms_norm);

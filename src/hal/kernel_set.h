@@ -148,7 +148,9 @@ using GemmFn = void (*)(const GemmArgs& args);
 // The least range that one scale for a whole row covers (quant/activation_round.h).
 inline constexpr float kLeastTokenRange = 1e-5f;
 
-// x [k] floats to one kActI8 row.
+// x [32] floats to block `index` of a kActI8 row of k values.
+using QuantizeBlockFn = void (*)(const float* x, std::byte* row, int64_t k, int64_t index);
+// x [k] floats to one kActI8 row, each block as by QuantizeBlockFn.
 using QuantizeRowFn = void (*)(const float* x, int64_t k, std::byte* out);
 // The same with one scale for the whole row, repeated in every block, and multipliers of 1
 // (quant/activation_round.h):
@@ -238,6 +240,7 @@ using AttentionFn = void (*)(const AttentionArgs& args);
 struct KernelSet {
   const char* name;
   GemmFn gemm[kPackedKindCount];
+  QuantizeBlockFn quantize_block;
   QuantizeRowFn quantize_row;            // a step for each group of 16
   QuantizeRowFn quantize_row_per_token;  // one scale for the row
   RmsNormFn rms_norm;

@@ -176,14 +176,35 @@ Status CheckGemm(const KernelSet& set, int kind_index, Numbers& numbers) {
                  Multiply(kRefKernelSet.gemm[kind_index], kind, panel, rows));
 }
 
-Status CheckQuantizeRow(const KernelSet& set, QuantizeRowFn KernelSet::* kernel, Numbers& numbers) {
+// A row of kK quantized activations as floats: only compared, never computed with.
+using QuantizedRow = std::vector<float>;
+
+template <class Quantize>
+QuantizedRow QuantizedBy(Quantize quantize) {
+  QuantizedRow row(static_cast<size_t>(ActivationRowBytes(kK)) / sizeof(float));
+  quantize(reinterpret_cast<std::byte*>(row.data()));
+  return row;
+}
+
+QuantizedRow QuantizeBlocks(const KernelSet& set, const std::vector<float>& x) {
+  return QuantizedBy([&](std::byte* row) {
+    for (int64_t b = 0; b < kK / kActivationBlockValues; ++b)
+      set.quantize_block(x.data() + b * kActivationBlockValues, row, kK, b);
+  });
+}
+
+Status CheckQuantization(const KernelSet& set, Numbers& numbers) {
+  constexpr std::string_view kKernel = "the quantization of activations";
   const std::vector<float> x = RandomFloats(kK, numbers);
-  // The row as floats: only compared, never computed with.
-  std::vector<float> found(static_cast<size_t>(ActivationRowBytes(kK)) / sizeof(float));
-  std::vector<float> expected(found.size());
-  (set.*kernel)(x.data(), kK, reinterpret_cast<std::byte*>(found.data()));
-  (kRefKernelSet.*kernel)(x.data(), kK, reinterpret_cast<std::byte*>(expected.data()));
-  return Compare(set, "the quantization of activations", found, expected);
+  TENON_RETURN_IF_ERROR(
+      Compare(set, kKernel, QuantizeBlocks(set, x), QuantizeBlocks(kRefKernelSet, x)));
+  for (const auto kernel : {&KernelSet::quantize_row, &KernelSet::quantize_row_per_token}) {
+    const auto by = [&](const KernelSet& from) {
+      return QuantizedBy([&](std::byte* row) { (from.*kernel)(x.data(), kK, row); });
+    };
+    TENON_RETURN_IF_ERROR(Compare(set, kKernel, by(set), by(kRefKernelSet)));
+  }
+  return {};
 }
 
 Status CheckAttention(const KernelSet& set, int type_index, Numbers& numbers) {
@@ -198,8 +219,7 @@ Status CheckAttention(const KernelSet& set, int type_index, Numbers& numbers) {
 
 Status SelfCheck(const KernelSet& set) {
   Numbers numbers;
-  TENON_RETURN_IF_ERROR(CheckQuantizeRow(set, &KernelSet::quantize_row, numbers));
-  TENON_RETURN_IF_ERROR(CheckQuantizeRow(set, &KernelSet::quantize_row_per_token, numbers));
+  TENON_RETURN_IF_ERROR(CheckQuantization(set, numbers));
   for (int kind = 0; kind < kPackedKindCount; ++kind)
     TENON_RETURN_IF_ERROR(CheckGemm(set, kind, numbers));
   for (int type = 0; type < kKvTypeCount; ++type)

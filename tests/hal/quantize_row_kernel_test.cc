@@ -159,6 +159,22 @@ TEST(QuantizeRow, EverySetEqualsReferenceBitForBit) {
   }
 }
 
+// Block by block, in any order, a row is what it is at once.
+TEST(QuantizeBlock, MakesRowsPieceByPiece) {
+  Random random(7);
+  constexpr int64_t k = 96;
+  Floats x = random.Normals(k);
+  x[40] = kNan;
+  for (const KernelSet* set : RunnableKernelSets()) {
+    if (set->quantize_block == nullptr)
+      continue;
+    Bytes row(static_cast<size_t>(ActivationRowBytes(k)));
+    for (const int64_t block : {2, 0, 1})
+      set->quantize_block(x.data() + block * 32, row.data(), k, block);
+    EXPECT_EQ(row, Quantize(kRefKernelSet, x).bytes) << set->name;
+  }
+}
+
 TEST(QuantizeRowPerToken, IsTheRoundingThatQuantizersReckonWith) {
   Random random(3);
   for (const float size : {1.0f, 1e-7f, 0.0f}) {

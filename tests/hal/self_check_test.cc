@@ -82,6 +82,11 @@ TEST(SelfCheck, FindsBrokenQuantization) {
   KernelSet set = BestSet();
   set.quantize_row = RoundTowardsZero;
   ExpectFailure(set, "quantization of activations");
+  set = BestSet();
+  set.quantize_block = [](const float* x, std::byte* row, int64_t k, int64_t) {
+    RefSet().quantize_block(x, row, k, 0);
+  };
+  ExpectFailure(set, "quantization of activations");
 }
 
 // A kernel of another kind in the slot: what a mistake in a set's table would be.

@@ -42,6 +42,10 @@ KernelSet CountingKernels() {
     work.norms += 1;
     real.rms_norm(x, weight, n, eps, out);
   };
+  set.quantize_block = [](const float* x, std::byte* row, int64_t k, int64_t index) {
+    work.quantized_values += kActivationBlockValues;
+    real.quantize_block(x, row, k, index);
+  };
   set.quantize_row = [](const float* x, int64_t k, std::byte* out) {
     work.quantized_values += k;
     real.quantize_row(x, k, out);

@@ -172,6 +172,7 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const LinearAttrs& at
   args.gate = attrs.epilogue == Epilogue::kGeluMul ? in_.kernels.gelu_mul : in_.kernels.silu_mul;
   args.add = in_.kernels.add;
   args.quantize = QuantizerOf(args.x.rows);
+  args.quantize_block = in_.kernels.quantize_block;
   return std::unique_ptr<PlanStep>(std::make_unique<LinearStep>(op.name, std::move(args)));
 }
 
@@ -243,7 +244,8 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const AttentionAttrs&
   args.k = Input(op, 1);
   args.v = Input(op, 2);
   args.out = Output(op, 0);
-  args.quantize = QuantizerFor(args.out);
+  if (args.out.dtype == DType::kActI8)
+    args.quantize_block = in_.kernels.quantize_block;
   args.max_context = plan_.options_.max_context;
   if (attrs.fused_rope) {
     const bool has_factors = op.inputs.size() > 4;
@@ -276,6 +278,7 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const ExpertsAttrs& a
       attrs.activation == Epilogue::kGeluMul ? in_.kernels.gelu_mul : in_.kernels.silu_mul;
   args.x = Input(op, 0);
   args.quantize = QuantizerOf(args.x.rows);
+  args.quantize_block = in_.kernels.quantize_block;
   if (plan_.options_.rounding == ActivationRounding::kPerTokenInt8)
     args.rounding = ExpertsStep::Rounding::kFloatRows;
   else if (plan_.options_.rounding == ActivationRounding::kPerTokenKernels)

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "engine/exec/steps/activation_block.h"
 #include "hal/cpu/exp_poly.h"
 
 namespace tenon {
@@ -62,7 +61,7 @@ std::string AttentionStep::Describe() const {
                      args_.attrs.window > 0 ? fmt::format(", window {}", args_.attrs.window) : "",
                      args_.attrs.causal ? "" : ", not causal",
                      args_.attrs.fused_rope ? ", rotary" : "",
-                     args_.quantize != nullptr ? " -> int8" : "");
+                     args_.quantize_block != nullptr ? " -> int8" : "");
 }
 
 // One span's result: outputs and softmax states of a group of heads.
@@ -336,7 +335,7 @@ void AttentionStep::StoreResult(const StepContext& context, const Item& item,
     for (int64_t d = 0; d < head_dim; ++d)
       values[head * head_dim + d] *= inverse;
   }
-  if (args_.quantize == nullptr)
+  if (args_.quantize_block == nullptr)
     std::copy_n(values, GroupValues(),
                 context.FloatRow(args_.out, item.row) + item.kv_head * GroupValues());
   else
@@ -348,8 +347,8 @@ void AttentionStep::StoreOutput(const StepContext& context, int64_t row, int64_t
   const int64_t blocks = GroupHeads() * args_.attrs.head_dim / kActivationBlockValues;
   std::byte* out = context.Row(args_.out, row);
   for (int64_t i = 0; i < blocks; ++i)
-    StoreActivationBlock(args_.quantize, values + i * kActivationBlockValues, out,
-                         args_.out.columns, kv_head * blocks + i);
+    args_.quantize_block(values + i * kActivationBlockValues, out, args_.out.columns,
+                         kv_head * blocks + i);
 }
 
 }  // namespace tenon

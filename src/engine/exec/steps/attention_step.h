@@ -29,10 +29,10 @@ class AttentionStep final : public PlanStep {
   struct Args {
     AttentionAttrs attrs;
     KvKernels kv;
-    RopeFn rope = nullptr;             // with fused_rope
-    int rotary_table = 0;              // with fused_rope
-    QuantizeRowFn quantize = nullptr;  // when out is kActI8
-    int64_t max_context = 0;           // tokens of the longest sequence
+    RopeFn rope = nullptr;                     // with fused_rope
+    int rotary_table = 0;                      // with fused_rope
+    QuantizeBlockFn quantize_block = nullptr;  // when out is kActI8
+    int64_t max_context = 0;                   // tokens of the longest sequence
     Operand q;
     Operand k;
     Operand v;

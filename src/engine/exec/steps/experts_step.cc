@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "engine/exec/steps/activation_block.h"
 #include "quant/activation_round.h"
 
 namespace tenon {
@@ -215,8 +214,7 @@ void ExpertsStep::StoreMiddle(const Rows& middle, const Tile& tile, int64_t firs
     args_.activate(values, up.data + i * up.stride, width, values);
     std::byte* out = middle.data + (tile.first_pair + i) * middle.stride;
     if (quantized)
-      StoreActivationBlock(args_.quantize, values, out, args_.down->columns,
-                           first / kActivationBlockValues);
+      args_.quantize_block(values, out, args_.down->columns, first / kActivationBlockValues);
     else
       std::copy_n(values, width, reinterpret_cast<float*>(out) + first);
   }

@@ -27,8 +27,9 @@ class ExpertsStep final : public PlanStep {
     const PackedMatrix* gate = nullptr;
     const PackedMatrix* up = nullptr;
     const PackedMatrix* down = nullptr;
-    BinaryFn activate = nullptr;       // act(a) * b
-    QuantizeRowFn quantize = nullptr;  // for weights that take kActI8
+    BinaryFn activate = nullptr;               // act(a) * b
+    QuantizeRowFn quantize = nullptr;          // for weights that take kActI8: input, whole rows
+    QuantizeBlockFn quantize_block = nullptr;  // the middle, where it is made
     Rounding rounding = Rounding::kNone;
     Operand x;      // F32 or kActI8 [N, K]
     Operand route;  // [N, experts]

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/exec/steps/activation_block.h"
 #include "quant/activation_round.h"
 
 namespace tenon {
@@ -211,8 +210,7 @@ void LinearStep::StoreGated(const StepContext& context, const Activations& x, co
     args_.gate(gate, up + row * stride, width, gate);
     std::byte* out = context.Row(target, tile.first_row + row);
     if (target.dtype == DType::kActI8)
-      StoreActivationBlock(args_.quantize, gate, out, target.columns,
-                           first / kActivationBlockValues);
+      args_.quantize_block(gate, out, target.columns, first / kActivationBlockValues);
     else
       std::copy_n(gate, width, reinterpret_cast<float*>(out) + first);
   }

@@ -26,10 +26,11 @@ class LinearStep final : public PlanStep {
     Rounding rounding = Rounding::kNone;  // REQUIRES kNone where x is kActI8 or made into it
     std::vector<Segment> segments;
     Epilogue epilogue = Epilogue::kNone;
-    Operand residual;                  // kAddResidual
-    BinaryFn gate = nullptr;           // kSiluMul, kGeluMul: act(a) * b
-    BinaryFn add = nullptr;            // bias and residual
-    QuantizeRowFn quantize = nullptr;  // x is F32 but the weights take kActI8, or out is kActI8
+    Operand residual;                          // kAddResidual
+    BinaryFn gate = nullptr;                   // kSiluMul, kGeluMul: act(a) * b
+    BinaryFn add = nullptr;                    // bias and residual
+    QuantizeRowFn quantize = nullptr;          // when x is F32 but the weights take kActI8
+    QuantizeBlockFn quantize_block = nullptr;  // when out is kActI8
   };
   LinearStep(std::string name, Args args);
 

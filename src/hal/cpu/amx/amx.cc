@@ -8,6 +8,7 @@ constinit const KernelSet kAmxKernelSet = {
     .gemm = {nullptr, nullptr, nullptr, amx::GemmU4S32, amx::GemmU4S32M, amx::GemmU4S16M,
              amx::GemmCodebook4S32, amx::GemmU5S32, amx::GemmU5S32M, amx::GemmU6S16,
              amx::GemmU8S32},
+    .quantize_block = nullptr,
     .quantize_row = nullptr,
     .quantize_row_per_token = nullptr,
     .rms_norm = nullptr,

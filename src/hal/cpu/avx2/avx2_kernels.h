@@ -17,6 +17,7 @@ void GemmU5S32M(const GemmArgs& args);
 void GemmU6S16(const GemmArgs& args);
 void GemmU8S32(const GemmArgs& args);
 
+void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index);
 void QuantizeRow(const float* x, int64_t k, std::byte* out);
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out);
 void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out);

@@ -98,7 +98,10 @@ inline void RoundBlock(const float* x, float first_inverse, float second_inverse
   SetSums(first_sum, second_sum, block);
 }
 
-inline void QuantizeBlock(const float* x, const ActivationBlock& block) {
+}  // namespace
+
+void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
+  const ActivationBlock block = BlockAt(row, k, index);
   const uint32_t first = MaxLane(Magnitudes(_mm512_loadu_ps(x)));
   const uint32_t second = MaxLane(Magnitudes(_mm512_loadu_ps(x + kActivationGroup)));
   const auto range = __builtin_bit_cast(float, first > second ? first : second);
@@ -109,11 +112,9 @@ inline void QuantizeBlock(const float* x, const ActivationBlock& block) {
   RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
 }
 
-}  // namespace
-
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
   for (int64_t b = 0; b < k / kActivationBlockValues; ++b)
-    QuantizeBlock(x + b * kActivationBlockValues, BlockAt(out, k, b));
+    QuantizeBlock(x + b * kActivationBlockValues, out, k, b);
 }
 
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {

@@ -103,17 +103,6 @@ inline void RoundBlock(const float* x, float first_inverse, float second_inverse
   SetSums(first_sum, second_sum, block);
 }
 
-inline void QuantizeBlock(const float* x, const ActivationBlock& block) {
-  const uint32_t first = LargestMagnitude(x, kActivationGroup, 0.0f);
-  const uint32_t second = LargestMagnitude(x + kActivationGroup, kActivationGroup, 0.0f);
-  const auto range = __builtin_bit_cast(float, first > second ? first : second);
-  if (!HasLevels(range, block))
-    return;
-  SetStepsOfRanges(__builtin_bit_cast(float, first), __builtin_bit_cast(float, second), range,
-                   block);
-  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
-}
-
 // Sum of squares: 16 lanes by i mod 16, then the upper half added to the lower one, four times.
 inline float SumOfSquares(const float* x, int64_t n) {
   Group lanes;
@@ -138,9 +127,21 @@ inline float SumOfSquares(const float* x, int64_t n) {
 
 }  // namespace
 
+void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
+  const ActivationBlock block = BlockAt(row, k, index);
+  const uint32_t first = LargestMagnitude(x, kActivationGroup, 0.0f);
+  const uint32_t second = LargestMagnitude(x + kActivationGroup, kActivationGroup, 0.0f);
+  const auto range = __builtin_bit_cast(float, first > second ? first : second);
+  if (!HasLevels(range, block))
+    return;
+  SetStepsOfRanges(__builtin_bit_cast(float, first), __builtin_bit_cast(float, second), range,
+                   block);
+  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
+}
+
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
   for (int64_t b = 0; b < k / kActivationBlockValues; ++b)
-    QuantizeBlock(x + b * kActivationBlockValues, BlockAt(out, k, b));
+    QuantizeBlock(x + b * kActivationBlockValues, out, k, b);
 }
 
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {

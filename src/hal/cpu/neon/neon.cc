@@ -7,6 +7,7 @@ constinit const KernelSet kNeonKernelSet = {
     .gemm = {neon::GemmF32, neon::GemmF16, neon::GemmBF16, neon::GemmU4S32, neon::GemmU4S32M,
              neon::GemmU4S16M, neon::GemmCodebook4S32, neon::GemmU5S32, neon::GemmU5S32M,
              neon::GemmU6S16, neon::GemmU8S32},
+    .quantize_block = neon::QuantizeBlock,
     .quantize_row = neon::QuantizeRow,
     .quantize_row_per_token = neon::QuantizeRowPerToken,
     .rms_norm = neon::RmsNorm,

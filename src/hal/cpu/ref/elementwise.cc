@@ -47,17 +47,6 @@ void RoundBlock(const float* x, float first_inverse, float second_inverse,
   SetSums(first, second, block);
 }
 
-void QuantizeBlock(const float* x, const ActivationBlock& block) {
-  const float ranges[2] = {MaxAbs(x, kActivationGroup, 0.0f),
-                           MaxAbs(x + kActivationGroup, kActivationGroup, 0.0f)};
-  const float range = MaxAbs(ranges, 2, 0.0f);
-  if (!HasLevels(range, block)) {
-    return;
-  }
-  SetStepsOfRanges(ranges[0], ranges[1], range, block);
-  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
-}
-
 float SiluValue(float x) {
   return x / (1.0f + ExpScalar(-x));
 }
@@ -90,9 +79,21 @@ void Rotate(float* a, float* b, float cos, float sin) {
 
 }  // namespace
 
+void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
+  const ActivationBlock block = BlockAt(row, k, index);
+  const float ranges[2] = {MaxAbs(x, kActivationGroup, 0.0f),
+                           MaxAbs(x + kActivationGroup, kActivationGroup, 0.0f)};
+  const float range = MaxAbs(ranges, 2, 0.0f);
+  if (!HasLevels(range, block)) {
+    return;
+  }
+  SetStepsOfRanges(ranges[0], ranges[1], range, block);
+  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
+}
+
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
   for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
-    QuantizeBlock(x + b * kActivationBlockValues, BlockAt(out, k, b));
+    QuantizeBlock(x + b * kActivationBlockValues, out, k, b);
   }
 }
 
