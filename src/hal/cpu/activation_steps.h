@@ -58,16 +58,45 @@ static inline bool HasLevels(float range, const ActivationBlock& block) {
   return false;
 }
 
-// The scale and the steps of a block that has levels.
-static inline void SetStepsOfRanges(float first, float second, float range,
-                                    const ActivationBlock& block) {
-  const float inverse = 1.0f / range;
-  SetSteps(range * kScaleOfRange, MultiplierOf(first, inverse), MultiplierOf(second, inverse),
-           block);
-}
-
 static inline float InverseStep(float step) {
   return step == 0.0f ? 0.0f : 1.0f / step;
+}
+
+// Sets that go group by group differ in two functions: magnitude(x) gives the bits of a group's
+// largest |x|, and round(x, first_inverse, second_inverse, block) sets levels and sums.
+template <class Magnitude, class Round>
+static inline void QuantizeByGroups(const float* x, const ActivationBlock& block,
+                                    Magnitude magnitude, Round round) {
+  const uint32_t first = magnitude(x);
+  const uint32_t second = magnitude(x + kActivationGroup);
+  const auto range = __builtin_bit_cast(float, first > second ? first : second);
+  if (!HasLevels(range, block))
+    return;
+  const float inverse = 1.0f / range;
+  SetSteps(range * kScaleOfRange, MultiplierOf(__builtin_bit_cast(float, first), inverse),
+           MultiplierOf(__builtin_bit_cast(float, second), inverse), block);
+  round(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
+}
+
+// Levels of both groups, by round(x, inverse_step, q), which gives their sum; and the sums.
+template <class Round>
+static inline void RoundGroups(const float* x, float first_inverse, float second_inverse,
+                               const ActivationBlock& block, Round round) {
+  int8_t* q = block.groups->q;
+  const int32_t first = round(x, first_inverse, q);
+  const int32_t second = round(x + kActivationGroup, second_inverse, q + kActivationGroup);
+  SetSums(first, second, block);
+}
+
+// A row with one scale, that of `range`.
+template <class Round>
+static inline void RoundRow(const float* x, int64_t k, float range, std::byte* out, Round round) {
+  const float inverse = 127.0f / range;
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
+    const ActivationBlock block = BlockAt(out, k, b);
+    SetSteps(range / 127.0f, 1, 1, block);
+    round(x + b * kActivationBlockValues, inverse, inverse, block);
+  }
 }
 
 }  // namespace tenon

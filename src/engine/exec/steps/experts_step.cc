@@ -49,10 +49,13 @@ bool ExpertsStep::KeepsFloatMiddle() const {
   return IsQuantizedKind(args_.down->kind) && args_.rounding == Rounding::kWholeRows;
 }
 
-// A middle that is quantized where it is made comes in whole blocks, of two panels each.
+// Whether the middle is quantized where it is made: in whole blocks, of two panels each.
+bool ExpertsStep::QuantizesMiddle() const {
+  return IsQuantizedKind(args_.down->kind) && !KeepsFloatMiddle();
+}
+
 int64_t ExpertsStep::PanelsAtOnce() const {
-  const bool quantizes = IsQuantizedKind(args_.down->kind) && !KeepsFloatMiddle();
-  return quantizes ? kActivationBlockValues / kPanelRows : 1;
+  return QuantizesMiddle() ? kActivationBlockValues / kPanelRows : 1;
 }
 
 int64_t ExpertsStep::InputBytes() const {
@@ -208,7 +211,7 @@ void ExpertsStep::RunGateUp(const Rows& x, const Rows& middle, const Pairs& pair
 void ExpertsStep::StoreMiddle(const Rows& middle, const Tile& tile, int64_t first,
                               const Outputs& gate, const Outputs& up) const {
   const int64_t width = std::min(gate.stride, args_.down->columns - first);
-  const bool quantized = IsQuantizedKind(args_.down->kind) && !KeepsFloatMiddle();
+  const bool quantized = QuantizesMiddle();
   for (int64_t i = 0; i < tile.pairs; ++i) {
     float* values = gate.data + i * gate.stride;
     args_.activate(values, up.data + i * up.stride, width, values);

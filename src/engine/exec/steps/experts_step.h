@@ -84,6 +84,7 @@ class ExpertsStep final : public PlanStep {
 
   bool QuantizesInput() const;
   bool KeepsFloatMiddle() const;
+  bool QuantizesMiddle() const;
   int64_t PanelsAtOnce() const;
   int64_t MiddleBytes() const;
   int64_t InputBytes() const;

@@ -69,35 +69,17 @@ template <int kTokens, class Block>
   }
 }
 
-// Nibbles: one run of eight steps.
-template <int kTokens, class Block>
-[[gnu::always_inline]] inline void AddNibbles(const Block& block, const Rows<kTokens>& rows,
-                                              Sums<kTokens>& acc) {
-  Products<kTokens> sums;
-#pragma GCC unroll 8
-  for (int step = 0; step < kBlockSteps; ++step) {
-    MultiplyStep<kTokens>(block, step, 0, step == 0, rows, sums);
-  }
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    const __m256i multipliers = MultipliersOf(rows.at[t]);
-    sums[t][0] = _mm256_madd_epi16(sums[t][0], multipliers);
-    sums[t][1] = _mm256_madd_epi16(sums[t][1], multipliers);
-  }
-  AddProducts<kTokens>(block, rows, sums, acc);
-}
-
-// Five bits: two runs of four steps.
-template <int kTokens, class Block>
-[[gnu::always_inline]] inline void AddFiveBits(const Block& block, const Rows<kTokens>& rows,
-                                               Sums<kTokens>& acc) {
+// Values of up to five bits, in runs of the kSteps steps that 16 bits hold.
+template <int kSteps, int kTokens, class Block>
+[[gnu::always_inline]] inline void AddRuns(const Block& block, const Rows<kTokens>& rows,
+                                           Sums<kTokens>& acc) {
   Products<kTokens> products;
-  Products<kTokens> sums;
 #pragma GCC unroll 2
-  for (int run = 0; run < 2; ++run) {
-#pragma GCC unroll 4
-    for (int step = 0; step < 4; ++step) {
-      MultiplyStep<kTokens>(block, run * 4 + step, 0, step == 0, rows, sums);
+  for (int begin = 0; begin < kBlockSteps; begin += kSteps) {
+    Products<kTokens> sums;
+#pragma GCC unroll 8
+    for (int step = begin; step < begin + kSteps; ++step) {
+      MultiplyStep<kTokens>(block, step, 0, step == begin, rows, sums);
     }
 #pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) {
@@ -105,7 +87,7 @@ template <int kTokens, class Block>
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         const __m256i wide = _mm256_madd_epi16(sums[t][half], multipliers);
-        products[t][half] = run == 0 ? wide : _mm256_add_epi32(products[t][half], wide);
+        products[t][half] = begin == 0 ? wide : _mm256_add_epi32(products[t][half], wide);
       }
     }
   }
@@ -143,10 +125,20 @@ template <PackedKind kKind, int kTokens, class Block>
   constexpr UnpackedLayout kLayout = UnpackedLayoutOf(kKind);
   if constexpr (kLayout.parts == 2) {
     AddBytes<kTokens>(block, rows, acc);
-  } else if constexpr (kLayout.steps_in_16_bits == kBlockSteps) {
-    AddNibbles<kTokens>(block, rows, acc);
   } else {
-    AddFiveBits<kTokens>(block, rows, acc);
+    AddRuns<kLayout.steps_in_16_bits, kTokens>(block, rows, acc);
+  }
+}
+
+// The sums of tokens [token, token + kTokens) to their places.
+template <int kTokens>
+[[gnu::always_inline]] inline void StoreSums(const GemmArgs& args, int64_t token,
+                                             const Sums<kTokens>& acc) {
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    float* out = args.out + (token + t) * args.out_stride;
+    _mm256_storeu_ps(out, acc[t][0]);
+    _mm256_storeu_ps(out + kLanes, acc[t][1]);
   }
 }
 
@@ -181,12 +173,7 @@ void Tile(const GemmArgs& args, const Stretch& stretch, int64_t token) {
     AddBlock<kKind, kTokens>(UnpackedBlock<kKind>{block}, rows, acc);
     Advance(rows, kWholeBlockBytes);
   }
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    float* out = args.out + (token + t) * args.out_stride;
-    _mm256_storeu_ps(out, acc[t][0]);
-    _mm256_storeu_ps(out + kLanes, acc[t][1]);
-  }
+  StoreSums<kTokens>(args, token, acc);
 }
 
 // All tokens from `token` on that fill tiles of kTokens.
@@ -215,12 +202,7 @@ void MultiplyFew(const GemmArgs& args, __m256i codebook, int64_t token) {
     block += PackedBlockBytes(kKind);
     Advance(rows, kWholeBlockBytes);
   }
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    float* out = args.out + (token + t) * args.out_stride;
-    _mm256_storeu_ps(out, acc[t][0]);
-    _mm256_storeu_ps(out + kLanes, acc[t][1]);
-  }
+  StoreSums<kTokens>(args, token, acc);
 }
 
 // Up to here unpacking into memory costs more than it saves (measured).

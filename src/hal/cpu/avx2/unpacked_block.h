@@ -55,7 +55,7 @@ template <PackedKind kKind>
   return _mm256_and_si256(shifted, _mm256_set1_epi8(15));
 }
 
-// A packed k-block, unpacked in registers: for one token.
+// A packed k-block, unpacked in registers: for few tokens.
 template <PackedKind kKind>
 struct PackedBlock {
   const std::byte* at;

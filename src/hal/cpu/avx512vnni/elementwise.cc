@@ -84,9 +84,8 @@ inline int32_t RoundGroup(const float* x, float inverse_step, int8_t* q) {
 // Both groups' levels by the inverses of their steps, in both orders, and the sums.
 inline void RoundBlock(const float* x, float first_inverse, float second_inverse,
                        const ActivationBlock& block) {
-  int8_t* q = block.groups->q;
-  const int32_t first_sum = RoundGroup(x, first_inverse, q);
-  const int32_t second_sum = RoundGroup(x + kActivationGroup, second_inverse, q + kActivationGroup);
+  RoundGroups(x, first_inverse, second_inverse, block, RoundGroup);
+  const int8_t* q = block.groups->q;
   const auto load = [q](int64_t at) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + at));
   };
@@ -95,21 +94,15 @@ inline void RoundBlock(const float* x, float first_inverse, float second_inverse
   auto* pairs = reinterpret_cast<__m128i*>(block.whole->pairs);
   _mm_storeu_si128(pairs, _mm_unpacklo_epi16(first, second));
   _mm_storeu_si128(pairs + 1, _mm_unpackhi_epi16(first, second));
-  SetSums(first_sum, second_sum, block);
 }
 
 }  // namespace
 
 void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
-  const ActivationBlock block = BlockAt(row, k, index);
-  const uint32_t first = MaxLane(Magnitudes(_mm512_loadu_ps(x)));
-  const uint32_t second = MaxLane(Magnitudes(_mm512_loadu_ps(x + kActivationGroup)));
-  const auto range = __builtin_bit_cast(float, first > second ? first : second);
-  if (!HasLevels(range, block))
-    return;
-  SetStepsOfRanges(__builtin_bit_cast(float, first), __builtin_bit_cast(float, second), range,
-                   block);
-  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
+  const auto magnitude = [](const float* group) {
+    return MaxLane(Magnitudes(_mm512_loadu_ps(group)));
+  };
+  QuantizeByGroups(x, BlockAt(row, k, index), magnitude, RoundBlock);
 }
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
@@ -122,12 +115,7 @@ void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
   for (int64_t i = 0; i < k; i += kLanes)
     largest = _mm512_max_epu32(largest, Magnitudes(_mm512_loadu_ps(x + i)));
   const auto range = __builtin_bit_cast(float, MaxLane(largest));
-  const float inverse = 127.0f / range;
-  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
-    const ActivationBlock block = BlockAt(out, k, b);
-    SetSteps(range / 127.0f, 1, 1, block);
-    RoundBlock(x + b * kActivationBlockValues, inverse, inverse, block);
-  }
+  RoundRow(x, k, range, out, RoundBlock);
 }
 
 void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out) {

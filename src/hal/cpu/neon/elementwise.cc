@@ -93,14 +93,12 @@ inline int32_t RoundGroup(const float* x, float inverse_step, int8_t* q) {
 // Both groups' levels by the inverses of their steps, in both orders, and the sums.
 inline void RoundBlock(const float* x, float first_inverse, float second_inverse,
                        const ActivationBlock& block) {
-  int8_t* q = block.groups->q;
-  const int32_t first_sum = RoundGroup(x, first_inverse, q);
-  const int32_t second_sum = RoundGroup(x + kActivationGroup, second_inverse, q + kActivationGroup);
+  RoundGroups(x, first_inverse, second_inverse, block, RoundGroup);
+  const int8_t* q = block.groups->q;
   const int16x8_t first = vreinterpretq_s16_s8(vld1q_s8(q));
   const int16x8_t second = vreinterpretq_s16_s8(vld1q_s8(q + kActivationGroup));
   vst1q_s8(block.whole->pairs, vreinterpretq_s8_s16(vzip1q_s16(first, second)));
   vst1q_s8(block.whole->pairs + kActivationGroup, vreinterpretq_s8_s16(vzip2q_s16(first, second)));
-  SetSums(first_sum, second_sum, block);
 }
 
 // Sum of squares: 16 lanes by i mod 16, then the upper half added to the lower one, four times.
@@ -128,15 +126,10 @@ inline float SumOfSquares(const float* x, int64_t n) {
 }  // namespace
 
 void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
-  const ActivationBlock block = BlockAt(row, k, index);
-  const uint32_t first = LargestMagnitude(x, kActivationGroup, 0.0f);
-  const uint32_t second = LargestMagnitude(x + kActivationGroup, kActivationGroup, 0.0f);
-  const auto range = __builtin_bit_cast(float, first > second ? first : second);
-  if (!HasLevels(range, block))
-    return;
-  SetStepsOfRanges(__builtin_bit_cast(float, first), __builtin_bit_cast(float, second), range,
-                   block);
-  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
+  const auto magnitude = [](const float* group) {
+    return LargestMagnitude(group, kActivationGroup, 0.0f);
+  };
+  QuantizeByGroups(x, BlockAt(row, k, index), magnitude, RoundBlock);
 }
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
@@ -146,12 +139,7 @@ void QuantizeRow(const float* x, int64_t k, std::byte* out) {
 
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
   const auto range = __builtin_bit_cast(float, LargestMagnitude(x, k, kLeastTokenRange));
-  const float inverse = 127.0f / range;
-  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
-    const ActivationBlock block = BlockAt(out, k, b);
-    SetSteps(range / 127.0f, 1, 1, block);
-    RoundBlock(x + b * kActivationBlockValues, inverse, inverse, block);
-  }
+  RoundRow(x, k, range, out, RoundBlock);
 }
 
 void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out) {

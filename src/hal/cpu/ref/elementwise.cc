@@ -37,14 +37,12 @@ int32_t RoundGroup(const float* x, float inverse_step, int8_t* q) {
 // Both groups' levels by the inverses of their steps, in both orders, and the sums.
 void RoundBlock(const float* x, float first_inverse, float second_inverse,
                 const ActivationBlock& block) {
-  int8_t* q = block.groups->q;
-  const int32_t first = RoundGroup(x, first_inverse, q);
-  const int32_t second = RoundGroup(x + kActivationGroup, second_inverse, q + kActivationGroup);
+  RoundGroups(x, first_inverse, second_inverse, block, RoundGroup);
+  const int8_t* q = block.groups->q;
   for (int64_t i = 0; i < kActivationGroup; i += 2) {
     __builtin_memcpy(block.whole->pairs + 2 * i, q + i, 2);
     __builtin_memcpy(block.whole->pairs + 2 * i + 2, q + kActivationGroup + i, 2);
   }
-  SetSums(first, second, block);
 }
 
 float SiluValue(float x) {
@@ -80,15 +78,10 @@ void Rotate(float* a, float* b, float cos, float sin) {
 }  // namespace
 
 void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
-  const ActivationBlock block = BlockAt(row, k, index);
-  const float ranges[2] = {MaxAbs(x, kActivationGroup, 0.0f),
-                           MaxAbs(x + kActivationGroup, kActivationGroup, 0.0f)};
-  const float range = MaxAbs(ranges, 2, 0.0f);
-  if (!HasLevels(range, block)) {
-    return;
-  }
-  SetStepsOfRanges(ranges[0], ranges[1], range, block);
-  RoundBlock(x, InverseStep(block.groups->step[0]), InverseStep(block.groups->step[1]), block);
+  const auto magnitude = [](const float* group) {
+    return __builtin_bit_cast(uint32_t, MaxAbs(group, kActivationGroup, 0.0f));
+  };
+  QuantizeByGroups(x, BlockAt(row, k, index), magnitude, RoundBlock);
 }
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
@@ -98,13 +91,7 @@ void QuantizeRow(const float* x, int64_t k, std::byte* out) {
 }
 
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
-  const float range = MaxAbs(x, k, kLeastTokenRange);
-  const float inverse = 127.0f / range;
-  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
-    const ActivationBlock block = BlockAt(out, k, b);
-    SetSteps(range / 127.0f, 1, 1, block);
-    RoundBlock(x + b * kActivationBlockValues, inverse, inverse, block);
-  }
+  RoundRow(x, k, MaxAbs(x, k, kLeastTokenRange), out, RoundBlock);
 }
 
 void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out) {
