@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <thread>
 
+#include "frontend/session/image_check.h"
 #include "frontend/session/weight_file_cache.h"
 #include "test_model.h"
 
@@ -126,6 +128,38 @@ TEST_F(WeightCacheTest, ADamagedFileIsRemoved) {
     EXPECT_FALSE(Find(source, "layout", image.size()).has_value()) << "place " << place;
     EXPECT_FALSE(fs::exists(path)) << "place " << place;
   }
+}
+
+// Longer than the kernel's clock takes to move on.
+void WaitForAnotherTime() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+}
+
+// Comparing with the digest is remembered for the state that was compared, and for no other.
+TEST_F(WeightCacheTest, AFileIsComparedOnceInEachState) {
+  const ModelSource source = SourceOf("a.bin", std::string(4096, 'a'));
+  const auto image = MadeUpImage((2 << 20) + 5000, 7);
+  Save(source, "layout", image);
+  const fs::path path = OnlyFile();
+  WaitForAnotherTime();
+  EXPECT_FALSE(IsImageChecked(path, ImageState(path)));
+  ASSERT_TRUE(Find(source, "layout", image.size()).has_value());
+  const std::string whole = ImageState(path);
+  ASSERT_FALSE(whole.empty());
+  EXPECT_TRUE(IsImageChecked(path, whole));
+  // A damaged file of which it is said that it was compared: nobody looks.
+  std::fstream(path, std::ios::binary | std::ios::in | std::ios::out).put('x');
+  EXPECT_EQ(ImageState(path), "");  // it could change again without another time
+  WaitForAnotherTime();
+  const std::string damaged = ImageState(path);
+  EXPECT_NE(damaged, whole);
+  EXPECT_FALSE(IsImageChecked(path, damaged));
+  RememberImageCheck(path, damaged);
+  EXPECT_TRUE(Find(source, "layout", image.size()).has_value());
+  // Said of another boot: it is compared, and goes with what is remembered of it.
+  RememberImageCheck(path, "another-boot" + damaged.substr(damaged.find(' ')));
+  EXPECT_FALSE(Find(source, "layout", image.size()).has_value());
+  EXPECT_TRUE(fs::is_empty(cache_()));
 }
 
 TEST_F(WeightCacheTest, ACutFileIsRemoved) {

@@ -1,6 +1,5 @@
 #include "frontend/session/weight_file_cache.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 
 #include "base/file_io.h"
 #include "base/log.h"
+#include "frontend/session/image_check.h"
 #include "frontend/store/environment.h"
 #include "frontend/store/sha256.h"
 #include "frontend/store/store.h"
@@ -75,10 +75,18 @@ bool IsOurs(const fs::path& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid();
 }
 
-fs::file_time_type LastUse(const fs::path& path) {
-  std::error_code error;
-  const fs::file_time_type time = fs::last_write_time(path, error);
-  return error ? fs::file_time_type::min() : time;
+// Maps the image, compared with its digest unless it was since it last changed.
+Result<WeightImage> OpenChecked(const fs::path& path, const WeightImageLabel& label,
+                                ThreadPool& pool) {
+  const std::string state = ImageState(path);
+  TENON_ASSIGN_OR_RETURN(WeightImage image, OpenWeightImage(path, label));
+  if (IsImageChecked(path, state)) {
+    MarkImageUsed(path);
+    return image;
+  }
+  TENON_RETURN_IF_ERROR(CheckWeightImage(image, pool));
+  RememberImageCheck(path, state);
+  return image;
 }
 
 std::vector<fs::path> FilesIn(const fs::path& directory) {
@@ -94,7 +102,8 @@ void RemoveAbandoned(const fs::path& directory) {
   const fs::file_time_type limit = fs::file_time_type::clock::now() - kAbandoned;
   for (const fs::path& file : FilesIn(directory)) {
     std::error_code ignored;
-    if (file.extension() == kPartial && LastUse(file) < limit)
+    const bool is_left = file.extension() == kPartial && LastImageUse(file) < limit;
+    if (is_left || IsCheckWithoutImage(file))
       fs::remove(file, ignored);
   }
 }
@@ -139,17 +148,15 @@ std::optional<WeightImage> WeightFileCache::Find(std::string_view layout, uint64
   const fs::path path = PathOf(label);
   if (!IsOurs(path))
     return std::nullopt;
-  Result<WeightImage> image = OpenWeightImage(path, label, pool);
+  Result<WeightImage> image = OpenChecked(path, label, pool);
   if (image.ok()) {
-    // Marks it as used; a directory that can't be written has its files all the same.
-    ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
     image->pages = options_.pages;
     return std::move(image).value();
   }
   Log(LogLevel::kWarning, "saved packed weights are not used and made anew: {}",
       image.error().ToString());
   std::error_code ignored;
-  fs::remove(path, ignored);
+  RemoveImage(path, ignored);
   return std::nullopt;
 }
 
@@ -216,7 +223,7 @@ bool WeightFileCache::MakeRoom(const WeightImageLabel& label, uint64_t bytes) co
     if (!outdated && total <= options_.max_bytes - bytes)
       break;
     std::error_code ignored;
-    fs::remove(file.path, ignored);
+    RemoveImage(file.path, ignored);
     total -= file.file_bytes;
   }
   const Result<uint64_t> free = FreeDiskBytes(directory_);
@@ -266,7 +273,7 @@ std::vector<CachedWeights> ListCachedWeights(const fs::path& directory) {
     std::error_code error;
     const uintmax_t bytes = fs::file_size(file, error);
     if (!error)
-      found.emplace_back(LastUse(file), CachedWeights{file, std::move(label).value(), bytes});
+      found.emplace_back(LastImageUse(file), CachedWeights{file, std::move(label).value(), bytes});
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -283,7 +290,7 @@ Status RemoveCachedWeights(const fs::path& directory, const fs::path& origin) {
     const std::string& made_from = file.label.origin;
     if (made_from != wanted && !made_from.starts_with(wanted + "/"))
       continue;
-    if (!fs::remove(file.path, error) && error)
+    if (!RemoveImage(file.path, error))
       return MakeError(ErrorCode::kIo, "can't remove: " + error.message(), file.path.string());
   }
   return {};

@@ -147,15 +147,21 @@ Result<WeightImageLabel> ReadWeightImageLabel(const std::filesystem::path& path)
 }
 
 Result<WeightImage> OpenWeightImage(const std::filesystem::path& path,
-                                    const WeightImageLabel& expected, ThreadPool& pool) {
+                                    const WeightImageLabel& expected) {
   TENON_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   TENON_ASSIGN_OR_RETURN(const Trailer trailer, ReadTrailer(file));
   if (TextOf(trailer.identity) != expected.identity || TextOf(trailer.layout) != expected.layout ||
       trailer.size != expected.size)
     return Corrupt("packed weights of another model or layout", path.string());
-  if (ImageDigest(file.bytes().first(trailer.size), pool) != trailer.image_digest)
-    return Corrupt("the packed weights were changed after they were written", path.string());
   return WeightImage{std::move(file), 0};
+}
+
+Status CheckWeightImage(const WeightImage& image, ThreadPool& pool) {
+  TENON_ASSIGN_OR_RETURN(const Trailer trailer, ReadTrailer(image.file));
+  if (ImageDigest(image.file.bytes().first(trailer.size), pool) != trailer.image_digest)
+    return Corrupt("the packed weights were changed after they were written",
+                   image.file.path().string());
+  return {};
 }
 
 }  // namespace tenon

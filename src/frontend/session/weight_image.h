@@ -35,10 +35,14 @@ Status WriteWeightImage(const std::filesystem::path& path, const WeightImageLabe
 // The label alone. Fails with kCorrupt when the file is none of these or was cut.
 Result<WeightImageLabel> ReadWeightImageLabel(const std::filesystem::path& path);
 
-// Maps the file and reads all of it once, which also brings its pages in. Fails with kCorrupt when
-// the file was cut or changed, or has another label than `expected` (origin apart).
+// Maps the file. Fails with kCorrupt when it was cut or has another label than `expected` (origin
+// apart).
 Result<WeightImage> OpenWeightImage(const std::filesystem::path& path,
-                                    const WeightImageLabel& expected, ThreadPool& pool);
+                                    const WeightImageLabel& expected);
+
+// Compares the image with its digest: reads all of it once, which also brings its pages in. Fails
+// with kCorrupt when it was changed after it was written.
+Status CheckWeightImage(const WeightImage& image, ThreadPool& pool);
 
 // 64 bits of these bytes; finds every change of one word. No protection against someone who wants a
 // collision. Runs about as fast as memory is read.
