@@ -63,7 +63,7 @@ void RunGemm(benchmark::State& state, GemmBench bench) {
   const int64_t panel_bytes = PackedPanelBytes(kind, kLength);
   const int64_t panels = kRows / kPanelRows;
   const std::vector<std::byte> weights = PlainBytes(panels * panel_bytes);
-  const int64_t stride = IsQuantizedKind(kind) ? ActivationRowBytes(kLength) : kLength * 4;
+  const int64_t stride = ActivationRowBytes(FormFor(kind), kLength);
   const std::vector<std::byte> activations = PlainBytes(stride * bench.tokens);
   std::vector<float> out(static_cast<size_t>(kRows * bench.tokens));
   GemmArgs args{.panel = nullptr,
@@ -97,7 +97,7 @@ void RunGemmFromMemory(benchmark::State& state, GemmBench bench) {
   const Buffer weights =
       std::move(Buffer::Allocate(static_cast<size_t>(panels * panel_bytes))).value();
   std::memset(weights.data(), 0x2c, weights.size());
-  const int64_t stride = IsQuantizedKind(kind) ? ActivationRowBytes(kLength) : kLength * 4;
+  const int64_t stride = ActivationRowBytes(FormFor(kind), kLength);
   const std::vector<std::byte> activations = PlainBytes(stride);
   std::vector<float> out(kPanelRows);
   for (auto _ : state) {
@@ -278,7 +278,8 @@ constexpr int64_t kRowLength = 2048;
 
 void RunQuantizeRow(benchmark::State& state, const KernelSet* set) {
   const std::vector<float> x = RandomFloats(kRowLength);
-  std::vector<std::byte> out(static_cast<size_t>(ActivationRowBytes(kRowLength)));
+  std::vector<std::byte> out(
+      static_cast<size_t>(ActivationRowBytes(ActivationForm::kInt8, kRowLength)));
   for (auto _ : state) {
     set->quantize_row(x.data(), kRowLength, out.data());
     benchmark::DoNotOptimize(out.data());
@@ -313,7 +314,7 @@ void RunPack(benchmark::State& state, DType dtype) {
   constexpr int64_t kRows = 256;
   const int64_t row_bytes = DTypeRowBytes(dtype, kRowLength);
   const std::vector<std::byte> file = PlainBytes(kRows * row_bytes);
-  const int64_t panel_bytes = PackedPanelBytes(PackedKindFor(dtype), kRowLength);
+  const int64_t panel_bytes = PackedPanelBytes(PackedKindFor(dtype, kRowLength), kRowLength);
   std::vector<std::byte> out(static_cast<size_t>(panel_bytes * kRows / kPanelRows));
   for (auto _ : state) {
     for (int64_t p = 0; p < kRows / kPanelRows; ++p) {
@@ -374,7 +375,7 @@ void RegisterSet(const KernelSet* set) {
 void RegisterPack() {
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (dtype != DType::kI32 && dtype != DType::kActI8)
+    if (dtype != DType::kI32 && !IsQuantizedActivation(dtype))
       benchmark::RegisterBenchmark(("pack/" + std::string(DTypeName(dtype))).c_str(), RunPack,
                                    dtype);
   }

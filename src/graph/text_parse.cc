@@ -262,9 +262,9 @@ Status Parser::Bind(const std::vector<Target>& targets, const std::vector<ValueI
         fmt::format("{} values are written, the op has {}", targets.size(), outputs.size()));
   for (size_t i = 0; i < targets.size(); ++i) {
     Value& value = graph_.mutable_value(outputs[i]);
-    // Whether the op may output kActI8 is left to the verifier.
-    if (targets[i].type.dtype == DType::kActI8)
-      value.dtype = DType::kActI8;
+    // Whether the op may quantize its output is left to the verifier.
+    if (value.dtype == DType::kF32 && IsQuantizedActivation(targets[i].type.dtype))
+      value.dtype = targets[i].type.dtype;
     if (ValueType{value.dtype, value.shape} != targets[i].type)
       return InvalidArgument(fmt::format("%{} is written as {}, but is {}", targets[i].number,
                                          TypeText(targets[i].type), TypeText(value)));

@@ -141,12 +141,12 @@ Status Verifier::CheckOutput(size_t index, size_t output, const ValueType& expec
   if (value.producer != OpId(static_cast<uint32_t>(index)))
     return OpError(index, fmt::format("output {} ({}) names another producer", output, value.name));
   const ValueType found{value.dtype, value.shape};
-  const ValueType quantized{DType::kActI8, expected.shape};
+  const ValueType quantized{value.dtype, expected.shape};
   const OpSchema& schema = SchemaOf(op.attrs);
   const bool may_quantize =
-      schema.may_output_act_i8 != nullptr && schema.may_output_act_i8(op) &&
-      expected.dtype == DType::kF32 &&
-      expected.shape.back().extent % GetDTypeInfo(DType::kActI8).block_elements == 0;
+      schema.may_quantize_output != nullptr && schema.may_quantize_output(op) &&
+      expected.dtype == DType::kF32 && IsQuantizedActivation(value.dtype) &&
+      expected.shape.back().extent % GetDTypeInfo(value.dtype).block_elements == 0;
   if (found == expected || (may_quantize && found == quantized))
     return {};
   return OpError(index, fmt::format("output {} ({}) is {}, expected {}", output, value.name,

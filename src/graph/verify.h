@@ -8,7 +8,7 @@ namespace tenon {
 
 // Fails with the first rule that does not hold, naming the op and the value:
 //  - every value is produced by at most one op, before its first use, and knows its producer;
-//  - every op's outputs have the types its shape function gives (kActI8 in place of F32 where
+//  - every op's outputs have the types its shape function gives (quantized in place of F32 where
 //    attrs.h allows it);
 //  - no two attention ops share a KV layer;
 //  - weights say which rows of which tensor they are, and one tensor has one dtype and row length;

@@ -45,6 +45,8 @@ void FillFrom(const KernelSet& fallback, KernelSet& set) {
   FillIfNull(set.quantize_block, fallback.quantize_block);
   FillIfNull(set.quantize_row, fallback.quantize_row);
   FillIfNull(set.quantize_row_per_token, fallback.quantize_row_per_token);
+  FillIfNull(set.quantize_wide_block, fallback.quantize_wide_block);
+  FillIfNull(set.quantize_wide_row, fallback.quantize_wide_row);
   FillIfNull(set.rms_norm, fallback.rms_norm);
   FillIfNull(set.add, fallback.add);
   FillIfNull(set.mul, fallback.mul);

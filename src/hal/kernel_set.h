@@ -40,15 +40,20 @@ inline constexpr int64_t kActivationBlockValues = 32;
 //   kU6...:              the same for bits 0..3 of q, then two vectors with bits 4 and 5: vector g
 //                        is of steps 4g..4g+3, bits 2s and 2s+1 of a byte belong to step 4g+s
 //   kU8...:              8 vectors of 64 bytes; vector s holds step s
-//   then the scales d[16] and, where the kind has them, the minima m[16], little-endian f16
-//   (kCodebook4: float); kinds with groups of 16 (...S16...) store d for k 0..15, [m for k 0..15,]
-//   d for k 16..31 [, m for k 16..31].
+//   kI14S32:             16 vectors of 32 words of 16 bits; word 2r+j of vector p belongs to row r
+//                        and k = 2p+j. It is q, but for k 0..3 it is 4q plus bits 2k and 2k+1 of
+//                        the row's byte e; d is the float with exponent field e and no other bit,
+//                        2^(e-127), infinite for 255. No scales follow.
+//   other than kI14S32, then the scales d[16] and, where the kind has them, the minima m[16],
+//   little-endian f16 (kCodebook4: float); kinds with groups of 16 (...S16...) store d for k 0..15,
+//   [m for k 0..15,] d for k 16..31 [, m for k 16..31].
 //
 // A value is d*q + m; kinds without minima use m = -zero*d with a fixed zero point (codebook: 128):
 enum class PackedKind : uint8_t {
   kF32,           // per k: 16 floats
   kF16,           // per k: 16 f16
   kBF16,          // per k: 16 bf16
+  kI14S32,        // q -8191..8191:          1024 bytes  (F16 and BF16 where k % 32 == 0)
   kU4S32,         // q 0..15, zero point 8:  288 bytes   (Q4_0)
   kU4S32M,        // q 0..15, minima:        320 bytes   (Q4_1, Q4_K)
   kU4S16M,        // q 0..15, minima:        384 bytes   (Q2_K, Q3_K)
@@ -58,15 +63,17 @@ enum class PackedKind : uint8_t {
   kU6S16,         // q 0..63, zero point 32: 448 bytes   (Q6_K)
   kU8S32,         // q 0..255, zero point 128: 544 bytes (Q8_0)
 };
-inline constexpr int kPackedKindCount = 11;
+inline constexpr int kPackedKindCount = 12;
 
+// Whether the panel is in k-blocks of 32.
 inline constexpr bool IsQuantizedKind(PackedKind kind) {
-  return kind >= PackedKind::kU4S32;
+  return kind >= PackedKind::kI14S32;
 }
 
 // Bytes of one k-block of a panel: 32 values of k for quantized kinds, one value of k otherwise.
 inline constexpr int64_t PackedBlockBytes(PackedKind kind) {
-  constexpr int64_t kBytes[kPackedKindCount] = {64, 32, 32, 288, 320, 384, 320, 352, 384, 448, 544};
+  constexpr int64_t kBytes[kPackedKindCount] = {64,  32,  32,  1024, 288, 320,
+                                                384, 320, 352, 384,  448, 544};
   return kBytes[static_cast<int>(kind)];
 }
 
@@ -114,11 +121,44 @@ struct GroupsBlock {
 };
 static_assert(sizeof(GroupsBlock) == 48);
 
+// A row of activations in 16 bits (DType::kActI16) of k values, k % 32 == 0: k / 32 blocks, for
+// weights of kI14S32. 32 products of 14 bits each stay in 32 bits: 32 * 8191^2 < 2^31.
+//   R = max|x| (a NaN counting as the largest); scale = R * (1 / 8191)
+//   q = round-to-nearest-even of x * (8191 / R)
+// R < kLeastBlockRange: all zero. R infinite or NaN: scale NaN, q zero.
+struct WideBlock {
+  int16_t q[kActivationBlockValues];
+  float scale;
+};
+static_assert(sizeof(WideBlock) == 68);
+inline constexpr int kMostWideLevel = 8191;
+
 inline constexpr int64_t kWholeBlockBytes = sizeof(WholeBlock);
 inline constexpr int64_t kGroupsBlockBytes = sizeof(GroupsBlock);
 
-inline constexpr int64_t ActivationRowBytes(int64_t k) {
-  return k / kActivationBlockValues * (kWholeBlockBytes + kGroupsBlockBytes);
+// What weights are multiplied with.
+enum class ActivationForm : uint8_t {
+  kFloat,  // float[k]
+  kInt8,   // a row of kActI8
+  kInt16,  // a row of kActI16
+};
+
+inline constexpr ActivationForm FormFor(PackedKind kind) {
+  if (kind == PackedKind::kI14S32)
+    return ActivationForm::kInt16;
+  return IsQuantizedKind(kind) ? ActivationForm::kInt8 : ActivationForm::kFloat;
+}
+
+inline constexpr int64_t ActivationRowBytes(ActivationForm form, int64_t k) {
+  switch (form) {
+    case ActivationForm::kInt8:
+      return k / kActivationBlockValues * (kWholeBlockBytes + kGroupsBlockBytes);
+    case ActivationForm::kInt16:
+      return k / kActivationBlockValues * static_cast<int64_t>(sizeof(WideBlock));
+    case ActivationForm::kFloat:
+      break;
+  }
+  return k * static_cast<int64_t>(sizeof(float));
 }
 // From a row's first byte to its GroupsBlocks.
 inline constexpr int64_t GroupsBlocksOffset(int64_t k) {
@@ -131,12 +171,13 @@ inline constexpr int64_t GroupsBlocksOffset(int64_t k) {
 //   one d for 32: acc = fma(d * scale, float(multiplier[0] * i_0 + multiplier[1] * i_1), acc);
 //                 acc = fma(m, sum, acc)
 //   one d for 16: acc = fma(d_g * step[g], float(i_g), acc); acc = fma(m_g, sum[g], acc), g = 0, 1
-// kCodebook4S32 counts as bytes codebook[q] + 128 with zero point 128. Float kinds:
+// kCodebook4S32 counts as bytes codebook[q] + 128 with zero point 128. kI14S32, with the exact dot
+// product i of a block: acc = fma(d * scale, float(i), acc). Float kinds:
 //   acc = fma(w, x, acc) in ascending k.
 struct GemmArgs {
   const std::byte* panel;        // one packed panel, PackedPanelBytes(kind, k)
   int64_t k;                     // values in a row
-  const std::byte* activations;  // [tokens] rows: kActI8 for quantized kinds, float[k] otherwise
+  const std::byte* activations;  // [tokens] rows of FormFor(kind)
   int64_t activation_stride;     // bytes from one activation row to the next
   int64_t tokens;                // >= 1
   const int8_t* codebook;        // [16], for kCodebook4S32 only
@@ -148,9 +189,9 @@ using GemmFn = void (*)(const GemmArgs& args);
 // The least range that one scale for a whole row covers (quant/activation_round.h).
 inline constexpr float kLeastTokenRange = 1e-5f;
 
-// x [32] floats to block `index` of a kActI8 row of k values.
+// x [32] floats to block `index` of a kActI8 or kActI16 row of k values.
 using QuantizeBlockFn = void (*)(const float* x, std::byte* row, int64_t k, int64_t index);
-// x [k] floats to one kActI8 row, each block as by QuantizeBlockFn.
+// x [k] floats to one such row, each block as by QuantizeBlockFn.
 using QuantizeRowFn = void (*)(const float* x, int64_t k, std::byte* out);
 // The same with one scale for the whole row, repeated in every block, and multipliers of 1
 // (quant/activation_round.h):
@@ -243,6 +284,8 @@ struct KernelSet {
   QuantizeBlockFn quantize_block;
   QuantizeRowFn quantize_row;            // a step for each group of 16
   QuantizeRowFn quantize_row_per_token;  // one scale for the row
+  QuantizeBlockFn quantize_wide_block;   // to kActI16
+  QuantizeRowFn quantize_wide_row;
   RmsNormFn rms_norm;
   BinaryFn add;
   BinaryFn mul;

@@ -1,7 +1,10 @@
 // Packing: from a tensor's rows as the file stores them to the panels that GEMM kernels read.
 //
-// Exact for every DType except the two-level K-quants, whose products of scales (d*sc, dmin*m) are
-// rounded to f16: relative 2^-11, far below the rounding of the activations they meet.
+// Exact except for the two-level K-quants, whose products of scales (d*sc, dmin*m) are rounded to
+// f16: relative 2^-11, far below the rounding of the activations they meet; and for F16 and BF16 in
+// blocks, which are rounded to multiples of their block's d: values of a quarter of the block's
+// largest or more stay as they are in F16, of 1/32 or more in BF16, smaller ones move by d / 2 or
+// less, 2^-13 of the largest.
 // Threading: free functions over disjoint outputs.
 #pragma once
 
@@ -16,10 +19,10 @@ namespace tenon {
 
 // Packed bytes outlive the process in files (engine/plan/weight_cache.h). To be raised whenever
 // PackPanel gives other bytes for the same rows.
-inline constexpr int kPackedLayoutVersion = 1;
+inline constexpr int kPackedLayoutVersion = 2;
 
-// The kind that a file's dtype is packed to.
-PackedKind PackedKindFor(DType dtype);
+// The kind that a file's dtype in rows of k values is packed to.
+PackedKind PackedKindFor(DType dtype, int64_t k);
 
 // The codebook of a dtype with kCodebook4S32 (IQ4_NL, IQ4_XS, MXFP4: doubled values, scale halved),
 // null for others.
@@ -33,7 +36,7 @@ struct PanelSource {
   int64_t k = 0;
 };
 
-// Packs one panel to PackedKindFor(dtype). REQUIRES: out.size() == PackedPanelBytes(kind, k).
+// Packs one panel to PackedKindFor(dtype, k). REQUIRES: out.size() == PackedPanelBytes(kind, k).
 void PackPanel(const PanelSource& source, std::span<std::byte> out);
 
 // Dequantizes exactly and packs to kF32 (the reference mode).

@@ -29,8 +29,8 @@ constexpr int8_t kCodebook[16] = {-127, -90, -60, -40, -25, -12, -5, -1,
                                   0,    3,   8,   17,  33,  56,  88, 127};
 
 constexpr std::string_view kKindNames[kPackedKindCount] = {
-    "f32",           "f16",    "bf16",     "u4 s32", "u4 s32 m", "u4 s16 m",
-    "codebook4 s32", "u5 s32", "u5 s32 m", "u6 s16", "u8 s32"};
+    "f32",      "f16",           "bf16",   "i14 s32",  "u4 s32", "u4 s32 m",
+    "u4 s16 m", "codebook4 s32", "u5 s32", "u5 s32 m", "u6 s16", "u8 s32"};
 
 // The same numbers on every run (Knuth's 64-bit linear congruential generator).
 class Numbers {
@@ -61,14 +61,35 @@ std::vector<std::byte> RandomPanel(PackedKind kind, Numbers& numbers) {
   return panel;
 }
 
+// The same of kI14S32: levels in their range, exponents in the middle.
+std::vector<std::byte> RandomWidePanel(Numbers& numbers) {
+  constexpr int64_t kVectorWords = 2 * kPanelRows;
+  constexpr int64_t kBlockWords = kActivationBlockValues * kPanelRows;
+  std::vector<std::byte> panel(static_cast<size_t>(PackedPanelBytes(PackedKind::kI14S32, kK)));
+  for (int64_t i = 0; i < kK * kPanelRows; ++i) {
+    const int64_t k = i % kBlockWords / kVectorWords * 2 + i % 2;
+    const auto level = static_cast<int32_t>(numbers.Next() % (2 * kMostWideLevel)) - kMostWideLevel;
+    // Bits 4 to 6 of the exponent are set: 112 and up to 15.
+    const auto exponent = k == 2 ? 3U : k == 3 ? 1U : numbers.Next() & 3U;
+    const int32_t word = k < 4 ? level * 4 + static_cast<int32_t>(exponent) : level;
+    const auto stored = static_cast<int16_t>(word);
+    std::memcpy(panel.data() + i * 2, &stored, sizeof(stored));
+  }
+  return panel;
+}
+
 std::vector<std::byte> ActivationRows(const std::vector<float>& x, PackedKind kind) {
-  if (!IsQuantizedKind(kind)) {
+  const ActivationForm form = FormFor(kind);
+  if (form == ActivationForm::kFloat) {
     const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
     return {bytes, bytes + x.size() * sizeof(float)};
   }
-  std::vector<std::byte> rows(static_cast<size_t>(kTokens * ActivationRowBytes(kK)));
+  const QuantizeRowFn quantize =
+      form == ActivationForm::kInt16 ? kRefKernelSet.quantize_wide_row : kRefKernelSet.quantize_row;
+  const int64_t stride = ActivationRowBytes(form, kK);
+  std::vector<std::byte> rows(static_cast<size_t>(kTokens * stride));
   for (int64_t t = 0; t < kTokens; ++t)
-    kRefKernelSet.quantize_row(x.data() + t * kK, kK, rows.data() + t * ActivationRowBytes(kK));
+    quantize(x.data() + t * kK, kK, rows.data() + t * stride);
   return rows;
 }
 
@@ -78,7 +99,7 @@ std::vector<float> Multiply(GemmFn gemm, PackedKind kind, const std::vector<std:
   gemm({.panel = panel.data(),
         .k = kK,
         .activations = rows.data(),
-        .activation_stride = IsQuantizedKind(kind) ? ActivationRowBytes(kK) : kK * 4,
+        .activation_stride = ActivationRowBytes(FormFor(kind), kK),
         .tokens = kTokens,
         .codebook = kCodebook,
         .out = out.data(),
@@ -169,7 +190,8 @@ Status Compare(const KernelSet& set, std::string_view kernel, const std::vector<
 
 Status CheckGemm(const KernelSet& set, int kind_index, Numbers& numbers) {
   const auto kind = static_cast<PackedKind>(kind_index);
-  const std::vector<std::byte> panel = RandomPanel(kind, numbers);
+  const std::vector<std::byte> panel =
+      kind == PackedKind::kI14S32 ? RandomWidePanel(numbers) : RandomPanel(kind, numbers);
   const std::vector<std::byte> rows = ActivationRows(RandomFloats(kTokens * kK, numbers), kind);
   return Compare(set, fmt::format("the matrix product of {}", kKindNames[kind_index]),
                  Multiply(set.gemm[kind_index], kind, panel, rows),
@@ -181,24 +203,28 @@ using QuantizedRow = std::vector<float>;
 
 template <class Quantize>
 QuantizedRow QuantizedBy(Quantize quantize) {
-  QuantizedRow row(static_cast<size_t>(ActivationRowBytes(kK)) / sizeof(float));
+  // The longest form; the wide one leaves zeros.
+  QuantizedRow row(static_cast<size_t>(ActivationRowBytes(ActivationForm::kInt8, kK)) /
+                   sizeof(float));
   quantize(reinterpret_cast<std::byte*>(row.data()));
   return row;
 }
 
-QuantizedRow QuantizeBlocks(const KernelSet& set, const std::vector<float>& x) {
+QuantizedRow QuantizeBlocks(QuantizeBlockFn quantize, const std::vector<float>& x) {
   return QuantizedBy([&](std::byte* row) {
     for (int64_t b = 0; b < kK / kActivationBlockValues; ++b)
-      set.quantize_block(x.data() + b * kActivationBlockValues, row, kK, b);
+      quantize(x.data() + b * kActivationBlockValues, row, kK, b);
   });
 }
 
 Status CheckQuantization(const KernelSet& set, Numbers& numbers) {
   constexpr std::string_view kKernel = "the quantization of activations";
   const std::vector<float> x = RandomFloats(kK, numbers);
-  TENON_RETURN_IF_ERROR(
-      Compare(set, kKernel, QuantizeBlocks(set, x), QuantizeBlocks(kRefKernelSet, x)));
-  for (const auto kernel : {&KernelSet::quantize_row, &KernelSet::quantize_row_per_token}) {
+  for (const auto kernel : {&KernelSet::quantize_block, &KernelSet::quantize_wide_block})
+    TENON_RETURN_IF_ERROR(Compare(set, kKernel, QuantizeBlocks(set.*kernel, x),
+                                  QuantizeBlocks(kRefKernelSet.*kernel, x)));
+  for (const auto kernel : {&KernelSet::quantize_row, &KernelSet::quantize_row_per_token,
+                            &KernelSet::quantize_wide_row}) {
     const auto by = [&](const KernelSet& from) {
       return QuantizedBy([&](std::byte* row) { (from.*kernel)(x.data(), kK, row); });
     };

@@ -217,6 +217,7 @@ void DequantizeRow(DType dtype, std::span<const std::byte> row, std::span<float>
       return DecodeRow<BlockMXFP4>(row, out);
     case DType::kI32:
     case DType::kActI8:
+    case DType::kActI16:
       break;
   }
   TENON_CHECK(false && "not a floating-point type that files hold");

@@ -14,7 +14,7 @@
 namespace tenon {
 
 // out[i] = value i of `row`. REQUIRES: row.size() == DTypeRowBytes(dtype, out.size()), and dtype is
-// one that files hold (not kI32, not kActI8).
+// one that files hold (not kI32, not activations).
 void DequantizeRow(DType dtype, std::span<const std::byte> row, std::span<float> out);
 
 }  // namespace tenon

@@ -27,6 +27,8 @@ constexpr std::array<DTypeInfo, kDTypeCount> kTable = {{
     {DType::kMXFP4, "MXFP4", 32, 17},
     // WholeBlock and GroupsBlock of hal/kernel_set.h.
     {DType::kActI8, "ACT_I8", 32, 92},
+    // WideBlock.
+    {DType::kActI16, "ACT_I16", 32, 68},
 }};
 
 constexpr bool TableIsInOrder() {
@@ -56,6 +58,14 @@ int64_t DTypeRowBytes(DType dtype, int64_t elements) {
   const DTypeInfo& info = GetDTypeInfo(dtype);
   TENON_CHECK(elements >= 0 && elements % info.block_elements == 0);
   return elements / info.block_elements * info.block_bytes;
+}
+
+DType ActivationTypeFor(DType weight, int64_t k) {
+  if (IsQuantized(weight))
+    return DType::kActI8;
+  const bool is_half = weight == DType::kF16 || weight == DType::kBF16;
+  const bool in_blocks = k % GetDTypeInfo(DType::kActI16).block_elements == 0;
+  return is_half && in_blocks ? DType::kActI16 : DType::kF32;
 }
 
 }  // namespace tenon

@@ -28,10 +28,11 @@ enum class DType : uint8_t {
   kIQ4_NL,
   kIQ4_XS,
   kMXFP4,
-  kActI8,  // activations quantized on the fly; layout in hal/kernel_set.h, never in a file
+  kActI8,   // activations quantized on the fly; layout in hal/kernel_set.h, never in a file
+  kActI16,  // the same in 16 bits
 };
 
-inline constexpr int kDTypeCount = 18;
+inline constexpr int kDTypeCount = 19;
 
 struct DTypeInfo {
   DType dtype;
@@ -52,5 +53,13 @@ int64_t DTypeRowBytes(DType dtype, int64_t elements);
 inline bool IsQuantized(DType dtype) {
   return GetDTypeInfo(dtype).block_elements > 1;
 }
+
+inline bool IsQuantizedActivation(DType dtype) {
+  return dtype == DType::kActI8 || dtype == DType::kActI16;
+}
+
+// What rows of k values of activations are quantized to before weights of `weight` take them: kF32
+// where they stay as they are.
+DType ActivationTypeFor(DType weight, int64_t k);
 
 }  // namespace tenon

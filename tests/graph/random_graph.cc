@@ -48,7 +48,7 @@ class Generator {
     return Chance(2) ? pool_.back() : pool_[static_cast<size_t>(Pick(static_cast<int>(size)))];
   }
   DType RandomDType() {
-    constexpr DType kDTypes[] = {DType::kF32,  DType::kF16,  DType::kQ8_0,
+    constexpr DType kDTypes[] = {DType::kBF16, DType::kF16,  DType::kQ8_0,
                                  DType::kQ8_0, DType::kQ4_0, DType::kQ8_0};
     return kDTypes[Pick(6)];
   }

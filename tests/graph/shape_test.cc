@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"experts(%2, %2, @stack, @stack, @w) {experts=32, used=1}",
                 "input 4 (w) is f32[8,32], expected [1024,2]"},
         Refused{"experts(%2, %2, @stack, @qstack, @w) {experts=32, used=1}",
-                "expected quantized or float, as input 2 is"},
+                "expected of the same class (quantized, 16 bits, F32) as input 2"},
         Refused{"experts(%2, %2, @stack, @stack, @w) {experts=32, used=1, activation=none}",
                 "activation is 0, expected silu_mul or gelu_mul"},
         Refused{"permute(%2, @bias)", "input 1 (bias) is f32[8], expected f32[32]"},
@@ -174,6 +174,24 @@ TEST(ShapeTest, QuantizedActivationsNeedQuantizedWeights) {
   ASSERT_FALSE(graph.ok());
   EXPECT_THAT(graph.error().message,
               testing::HasSubstr("input 1 (w) is f32[8,32], expected a block-quantized dtype"));
+}
+
+TEST(ShapeTest, ActivationsOf16BitsNeedWeightsOf16Bits) {
+  const std::string before = "%0: f32[N,32] = input  # x\n@w: ";
+  const std::string after =
+      "[8,32]\n%1: act_i16[N,32] = quantize(%0) {bits=16}  # q\n"
+      "%2: f32[N,8] = linear(%1, @w)  # linear\nreturn %2\n";
+  EXPECT_TRUE(ParseGraph(before + "f16" + after).ok());
+  EXPECT_TRUE(ParseGraph(before + "bf16" + after).ok());
+  for (const char* dtype : {"f32", "q8_0"}) {
+    const Result<Graph> graph = ParseGraph(before + dtype + after);
+    ASSERT_FALSE(graph.ok()) << dtype;
+    EXPECT_THAT(graph.error().message, testing::HasSubstr("expected f16 or bf16"));
+  }
+  const Result<Graph> nine = ParseGraph(
+      "%0: f32[N,32] = input  # x\n%1: act_i8[N,32] = quantize(%0) {bits=9}  # q\nreturn %1\n");
+  ASSERT_FALSE(nine.ok());
+  EXPECT_THAT(nine.error().message, testing::HasSubstr("bits is 9, expected 8 or 16"));
 }
 
 TEST(ShapeTest, OutputsTakeTheRowsOfTheirInputs) {

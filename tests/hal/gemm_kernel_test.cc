@@ -68,8 +68,26 @@ void AddQuantizedGroup(const GemmCase& input, const std::byte* row, int64_t r, i
   dot->terms += 2;
 }
 
+void AddWideBlock(const GemmCase& input, const std::byte* row, int64_t r, int64_t index,
+                  ExactDot* dot) {
+  const auto block = LoadAs<WideBlock>(row + index * static_cast<int64_t>(sizeof(WideBlock)));
+  double products = 0;
+  for (int64_t i = 0; i < 32; ++i) {
+    const PanelValue w = WideAt(input.panel.data(), r, index * 32 + i);
+    products += static_cast<double>(w.d) * w.q * static_cast<double>(block.scale) * block.q[i];
+  }
+  dot->value += products;
+  dot->magnitude += std::abs(products);
+  ++dot->terms;
+}
+
 ExactDot Exact(const GemmCase& input, const std::byte* row, int64_t r) {
   ExactDot dot;
+  if (input.kind == PackedKind::kI14S32) {
+    for (int64_t block = 0; block < input.k / 32; ++block)
+      AddWideBlock(input, row, r, block, &dot);
+    return dot;
+  }
   if (IsQuantizedKind(input.kind)) {
     for (int64_t group = 0; group < input.k / 16; ++group)
       AddQuantizedGroup(input, row, r, group, &dot);
@@ -134,8 +152,19 @@ TEST_P(GemmKernels, EverySetEqualsReferenceBitForBit) {
   }
 }
 
+// The lowest or the highest level everywhere.
+Bytes FilledWidePanel(int64_t k, std::byte fill) {
+  const int64_t level = fill == std::byte{0} ? -kMostWideLevel : kMostWideLevel;
+  Bytes panel(static_cast<size_t>(PackedPanelBytes(PackedKind::kI14S32, k)));
+  for (int64_t i = 0; i < k * 16; ++i)
+    StoreWideWord(panel.data(), i % 16, i / 16, WideWord(level, 126, i / 16));
+  return panel;
+}
+
 // A panel whose quants are all bits `fill`, with d and m of 0.5.
 Bytes FilledPanel(PackedKind kind, int64_t k, std::byte fill) {
+  if (kind == PackedKind::kI14S32)
+    return FilledWidePanel(k, fill);
   Bytes panel(static_cast<size_t>(PackedPanelBytes(kind, k)), fill);
   const int64_t block_bytes = PackedBlockBytes(kind);
   for (int64_t block = 0; block < k / 32; ++block) {
@@ -211,7 +240,7 @@ std::string KindName(const testing::TestParamInfo<int>& param) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, GemmKernels, testing::Range(0, kPackedKindCount), KindName);
 INSTANTIATE_TEST_SUITE_P(Kinds, QuantizedGemmKernels,
-                         testing::Range(static_cast<int>(PackedKind::kU4S32), kPackedKindCount),
+                         testing::Range(static_cast<int>(PackedKind::kI14S32), kPackedKindCount),
                          KindName);
 
 }  // namespace

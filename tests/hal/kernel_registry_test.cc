@@ -89,7 +89,8 @@ TEST(KernelRegistry, SetsHaveTheirKernels) {
   const std::vector<const KernelSet*> sets = KernelSetsFor({true, true, true, false});
   ASSERT_EQ(sets.size(), 4U);
   for (int kind = 0; kind < kPackedKindCount; ++kind)
-    EXPECT_EQ(sets[0]->gemm[kind] != nullptr, IsQuantizedKind(static_cast<PackedKind>(kind)));
+    EXPECT_EQ(sets[0]->gemm[kind] != nullptr,
+              FormFor(static_cast<PackedKind>(kind)) == ActivationForm::kInt8);
   for (const KernelSet* set : {sets[1], sets[2], sets[3]})
     ExpectNoHole(*set);
 }

@@ -23,8 +23,8 @@ using Bytes = std::vector<std::byte>;
 using Floats = std::vector<float>;
 
 inline constexpr const char* kKindNames[kPackedKindCount] = {
-    "F32",          "F16",   "BF16",   "U4S32", "U4S32M", "U4S16M",
-    "Codebook4S32", "U5S32", "U5S32M", "U6S16", "U8S32"};
+    "F32",    "F16",          "BF16",  "I14S32", "U4S32", "U4S32M",
+    "U4S16M", "Codebook4S32", "U5S32", "U5S32M", "U6S16", "U8S32"};
 
 // Spans both ends of int8, so that a kernel's signed products are tried at their limits.
 inline constexpr int8_t kTestCodebook[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -113,9 +113,26 @@ inline PanelValue ScalesAt(PackedKind kind, const std::byte* block, int64_t r, i
   }
 }
 
+// The same of kI14S32: d is a power of two.
+inline PanelValue WideAt(const std::byte* panel, int64_t r, int64_t i) {
+  const std::byte* block = panel + i / 32 * PackedBlockBytes(PackedKind::kI14S32);
+  const auto word = [&](int64_t k) {
+    return LoadAs<int16_t>(block + k / 2 * 64 + r * 4 + k % 2 * 2);
+  };
+  int exponent = 0;
+  for (int64_t k = 3; k >= 0; --k)
+    exponent = exponent * 4 + (word(k) & 3);
+  const float d =
+      exponent == 255 ? std::numeric_limits<float>::infinity() : std::ldexp(1.0f, exponent - 127);
+  const int value = word(i % 32);
+  return {i % 32 < 4 ? (value - (value & 3)) / 4 : value, d, 0.0f};
+}
+
 // Row r, position i of k, of a panel of a quantized kind.
 inline PanelValue QuantizedAt(PackedKind kind, const std::byte* panel, int64_t r, int64_t i,
                               const int8_t* codebook) {
+  if (kind == PackedKind::kI14S32)
+    return WideAt(panel, r, i);
   const std::byte* block = panel + i / 32 * PackedBlockBytes(kind);
   const int64_t step = i % 32 / 4;
   const int64_t byte = r * 4 + i % 4;
@@ -142,8 +159,38 @@ inline double FloatWeightAt(PackedKind kind, const std::byte* panel, int64_t r, 
   return kind == PackedKind::kF16 ? F16ToF32(bits) : BF16ToF32(bits);
 }
 
+// A word of kI14S32 at position i of k: the level, in the first four with two bits of the exponent.
+inline int16_t WideWord(int64_t level, int exponent, int64_t i) {
+  const int64_t k = i % 32;
+  return static_cast<int16_t>(k < 4 ? level * 4 + (exponent >> 2 * k & 3) : level);
+}
+
+inline void StoreWideWord(std::byte* panel, int64_t r, int64_t i, int16_t word) {
+  std::byte* block = panel + i / 32 * PackedBlockBytes(PackedKind::kI14S32);
+  StoreAs(block + i % 32 / 2 * 64 + r * 4 + i % 2 * 2, word);
+}
+
+// Some blocks all zero, some with levels at their limits.
+inline Bytes RandomWidePanel(int64_t k, Random* random) {
+  Bytes panel(static_cast<size_t>(PackedPanelBytes(PackedKind::kI14S32, k)));
+  for (int64_t r = 0; r < 16; ++r) {
+    for (int64_t b = 0; b < k; b += 32) {
+      const int64_t most = random->Integer(0, 9) == 0 ? 0 : kMostWideLevel;
+      const auto exponent = static_cast<int>(random->Integer(105, 125));
+      const bool at_limits = random->Integer(0, 9) == 0;
+      for (int64_t i = b; i < b + 32; ++i) {
+        const int64_t level = at_limits ? most : random->Integer(-most, most);
+        StoreWideWord(panel.data(), r, i, WideWord(level, exponent, i));
+      }
+    }
+  }
+  return panel;
+}
+
 // A panel of random quants and scales, some groups all zero.
 inline Bytes RandomPanel(PackedKind kind, int64_t k, Random* random) {
+  if (kind == PackedKind::kI14S32)
+    return RandomWidePanel(k, random);
   Bytes panel(static_cast<size_t>(PackedPanelBytes(kind, k)));
   if (!IsQuantizedKind(kind)) {
     for (int64_t i = 0; i < k * 16; ++i) {
@@ -179,7 +226,7 @@ struct Activations {
 };
 
 inline int64_t ActivationBytes(PackedKind kind, int64_t k) {
-  return IsQuantizedKind(kind) ? ActivationRowBytes(k) : k * 4;
+  return ActivationRowBytes(FormFor(kind), k);
 }
 
 inline Activations MakeActivations(PackedKind kind, const Floats& x, int64_t k, int64_t tokens) {
@@ -188,8 +235,10 @@ inline Activations MakeActivations(PackedKind kind, const Floats& x, int64_t k, 
   result.bytes.assign(static_cast<size_t>(result.stride * tokens), std::byte{0xff});
   for (int64_t t = 0; t < tokens; ++t) {
     std::byte* row = result.bytes.data() + t * result.stride;
-    if (IsQuantizedKind(kind))
+    if (FormFor(kind) == ActivationForm::kInt8)
       kRefKernelSet.quantize_row(x.data() + t * k, k, row);
+    else if (FormFor(kind) == ActivationForm::kInt16)
+      kRefKernelSet.quantize_wide_row(x.data() + t * k, k, row);
     else
       std::memcpy(row, x.data() + t * k, static_cast<size_t>(k) * 4);
   }

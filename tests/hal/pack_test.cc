@@ -12,6 +12,7 @@ enum class Accuracy {
   kExact,     // equal as floats
   kRelative,  // d * sc is rounded to f16, the minimum follows it: relative 2^-11
   kTerms,     // d * sc and dmin * m are rounded: 2^-11 of each term
+  kBlock,     // rounded to a multiple of d, which is at most 2^-12 of the block's largest value
 };
 
 struct PackCase {
@@ -25,8 +26,8 @@ std::vector<PackCase> PackCases() {
   using enum Accuracy;
   return {
       {DType::kF32, PackedKind::kF32, kExact, {}},
-      {DType::kF16, PackedKind::kF16, kExact, {}},
-      {DType::kBF16, PackedKind::kBF16, kExact, {}},
+      {DType::kF16, PackedKind::kI14S32, kBlock, {}},
+      {DType::kBF16, PackedKind::kI14S32, kBlock, {}},
       {DType::kQ4_0, PackedKind::kU4S32, kExact, {offsetof(BlockQ4_0, d)}},
       {DType::kQ4_1, PackedKind::kU4S32M, kExact, {offsetof(BlockQ4_1, d), offsetof(BlockQ4_1, m)}},
       {DType::kQ5_0, PackedKind::kU5S32, kExact, {offsetof(BlockQ5_0, d)}},
@@ -80,6 +81,7 @@ Bytes RandomRows(const PackCase& pack, int64_t rows, int64_t k, Random* random) 
 struct Unpacked {
   double value;
   double terms;  // |d * q| + |m|
+  double d = 0;
 };
 
 Unpacked UnpackedAt(const PackCase& pack, const Bytes& panel, int64_t r, int64_t i) {
@@ -89,7 +91,7 @@ Unpacked UnpackedAt(const PackCase& pack, const Bytes& panel, int64_t r, int64_t
   }
   const PanelValue w = QuantizedAt(pack.kind, panel.data(), r, i, CodebookFor(pack.dtype));
   const double product = static_cast<double>(w.d) * w.q;
-  return {product + w.m, std::abs(product) + std::abs(static_cast<double>(w.m))};
+  return {product + w.m, std::abs(product) + std::abs(static_cast<double>(w.m)), w.d};
 }
 
 void ExpectValue(const PackCase& pack, const Unpacked& packed, float expected) {
@@ -101,6 +103,9 @@ void ExpectValue(const PackCase& pack, const Unpacked& packed, float expected) {
       break;
     case Accuracy::kRelative:
       EXPECT_NEAR(packed.value, expected, std::abs(expected) * unit);
+      break;
+    case Accuracy::kBlock:
+      EXPECT_NEAR(packed.value, expected, packed.d / 2);
       break;
     case Accuracy::kTerms:
       EXPECT_NEAR(packed.value, expected, packed.terms * unit + tiny);
@@ -123,7 +128,7 @@ class Pack : public testing::TestWithParam<PackCase> {
 
 TEST_P(Pack, ValuesAreTheDequantizedOnes) {
   Random random(1);
-  EXPECT_EQ(PackedKindFor(GetParam().dtype), GetParam().kind);
+  EXPECT_EQ(PackedKindFor(GetParam().dtype, 32), GetParam().kind);
   EXPECT_EQ(CodebookFor(GetParam().dtype) != nullptr, GetParam().kind == PackedKind::kCodebook4S32);
   constexpr int64_t k = 512;
   const Bytes rows = RandomRows(GetParam(), 16, k, &random);
@@ -191,6 +196,96 @@ TEST(PackFloats, OddLengths) {
       EXPECT_EQ(FloatWeightAt(PackedKind::kF32, panel.data(), 3, i), 0.0);
     }
   }
+}
+
+class PackHalfs : public testing::TestWithParam<DType> {
+ protected:
+  uint16_t Bits(float value) const {
+    return GetParam() == DType::kF16 ? F32ToF16(value) : F32ToBF16(value);
+  }
+  // The packed values of one row of 32.
+  std::vector<PanelValue> PackRow(const std::vector<uint16_t>& row) const {
+    Bytes panel(static_cast<size_t>(PackedPanelBytes(PackedKind::kI14S32, 32)), std::byte{0xee});
+    PackPanel({.dtype = GetParam(),
+               .rows = reinterpret_cast<const std::byte*>(row.data()),
+               .row_count = 1,
+               .k = 32},
+              panel);
+    std::vector<PanelValue> values;
+    for (int64_t i = 0; i < 32; ++i)
+      values.push_back(WideAt(panel.data(), 0, i));
+    return values;
+  }
+};
+
+// The largest value takes all levels, and what is not far below it is exact.
+TEST_P(PackHalfs, KeepsAllBitsOfLargeValues) {
+  Random random(4);
+  const int64_t far = GetParam() == DType::kF16 ? 2 : 5;  // exponents below the largest
+  for (int power = -12; power < 14; ++power) {
+    std::vector<uint16_t> row(32);
+    for (uint16_t& bits : row) {
+      const float sign = random.Integer(0, 1) == 0 ? 1.0f : -1.0f;
+      const auto exponent = power - static_cast<int>(random.Integer(0, far));
+      bits = Bits(sign * std::ldexp(random.Uniform(1.0f, 1.99f), exponent));
+    }
+    row[17] = Bits(std::ldexp(1.99f, power));
+    const std::vector<PanelValue> values = PackRow(row);
+    for (size_t i = 0; i < 32; ++i) {
+      const float expected = GetParam() == DType::kF16 ? F16ToF32(row[i]) : BF16ToF32(row[i]);
+      EXPECT_EQ(static_cast<float>(values[i].q) * values[i].d, expected) << power << ", " << i;
+    }
+    EXPECT_GT(values[17].q, kMostWideLevel - 100);
+  }
+}
+
+TEST_P(PackHalfs, ReachesBothEndsOfTheRange) {
+  const uint16_t largest = GetParam() == DType::kF16 ? 0x7bff : 0x7f7f;
+  for (const uint16_t bits : {largest, uint16_t{1}, uint16_t{0}}) {
+    std::vector<uint16_t> row(32);
+    row[3] = static_cast<uint16_t>(bits | 0x8000);
+    const PanelValue value = PackRow(row)[3];
+    const float expected = GetParam() == DType::kF16 ? F16ToF32(row[3]) : BF16ToF32(row[3]);
+    EXPECT_LE(std::abs(value.q), kMostWideLevel);
+    EXPECT_NEAR(static_cast<float>(value.q) * value.d, expected, 0x1p-127) << bits;
+  }
+}
+
+// The products of such a row are not numbers either.
+TEST_P(PackHalfs, WhatIsNotFiniteStaysSo) {
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    std::vector<uint16_t> row(32, Bits(1.0f));
+    row[9] = Bits(value);
+    for (const PanelValue& packed : PackRow(row)) {
+      EXPECT_EQ(packed.q, 0);
+      EXPECT_TRUE(std::isinf(packed.d));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, PackHalfs, testing::Values(DType::kF16, DType::kBF16),
+                         [](const testing::TestParamInfo<DType>& param) {
+                           return std::string(DTypeName(param.param));
+                         });
+
+// Rows of no whole blocks stay in their own type.
+TEST(PackFloats, HalfsOutsideOfBlocks) {
+  EXPECT_EQ(PackedKindFor(DType::kF16, 40), PackedKind::kF16);
+  EXPECT_EQ(PackedKindFor(DType::kBF16, 7), PackedKind::kBF16);
+  std::vector<uint16_t> row(40);
+  for (size_t i = 0; i < row.size(); ++i)
+    row[i] = F32ToF16(static_cast<float>(i) + 0.001f);
+  Bytes panel(static_cast<size_t>(PackedPanelBytes(PackedKind::kF16, 40)), std::byte{0xee});
+  PackPanel({.dtype = DType::kF16,
+             .rows = reinterpret_cast<const std::byte*>(row.data()),
+             .row_count = 1,
+             .k = 40},
+            panel);
+  for (int64_t i = 0; i < 40; ++i)
+    EXPECT_EQ(FloatWeightAt(PackedKind::kF16, panel.data(), 0, i),
+              F16ToF32(row[static_cast<size_t>(i)]));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct QuantizedRow {
 QuantizedRow QuantizeBy(QuantizeRowFn quantize, const Floats& x) {
   const auto k = static_cast<int64_t>(x.size());
   QuantizedRow row;
-  row.bytes.resize(static_cast<size_t>(ActivationRowBytes(k)));
+  row.bytes.resize(static_cast<size_t>(ActivationRowBytes(ActivationForm::kInt8, k)));
   quantize(x.data(), k, row.bytes.data());
   for (int64_t b = 0; b < k / 32; ++b) {
     row.blocks.push_back(LoadAs<WholeBlock>(row.bytes.data() + b * kWholeBlockBytes));
@@ -168,7 +168,7 @@ TEST(QuantizeBlock, MakesRowsPieceByPiece) {
   for (const KernelSet* set : RunnableKernelSets()) {
     if (set->quantize_block == nullptr)
       continue;
-    Bytes row(static_cast<size_t>(ActivationRowBytes(k)));
+    Bytes row(static_cast<size_t>(ActivationRowBytes(ActivationForm::kInt8, k)));
     for (const int64_t block : {2, 0, 1})
       set->quantize_block(x.data() + block * 32, row.data(), k, block);
     EXPECT_EQ(row, Quantize(kRefKernelSet, x).bytes) << set->name;
@@ -254,6 +254,68 @@ TEST(QuantizeRowPerToken, IntegerKernelsGiveTheProductOfTheRoundedRows) {
       }
       const double terms = 2.0 * kWidth / 32.0 + 3.0;
       EXPECT_NEAR(out[static_cast<size_t>(r)], exact, 0x1p-24 * terms * largest_terms) << set->name;
+    }
+  }
+}
+
+// One block of 16 bits, by the words of hal/kernel_set.h.
+void ExpectWideBlock(const Floats& x, int64_t index, const WideBlock& block) {
+  float range = 0.0f;
+  for (int64_t i = index * 32; i < index * 32 + 32; ++i)
+    range = std::max(range, std::abs(x[static_cast<size_t>(i)]));
+  if (range < kLeastBlockRange) {
+    EXPECT_EQ(block.scale, 0.0f);
+    range = std::numeric_limits<float>::infinity();  // all levels zero
+  } else {
+    EXPECT_EQ(block.scale, range * (1.0f / 8191.0f));
+  }
+  for (int64_t i = 0; i < 32; ++i) {
+    const float exact = x[static_cast<size_t>(index * 32 + i)] * (8191.0f / range);
+    EXPECT_EQ(block.q[i], static_cast<int16_t>(std::nearbyint(exact))) << "value " << i;
+  }
+}
+
+TEST(QuantizeWide, LevelsAreNearestMultiplesOfTheScale) {
+  Random random(11);
+  constexpr int64_t k = 32 * 40;
+  Floats x = random.Normals(k);
+  for (int64_t block = 0; block < 40; block += 3) {
+    const float size = std::ldexp(1.0f, static_cast<int>(random.Integer(-140, 100)));
+    for (int64_t i = block * 32; i < block * 32 + 32; ++i)
+      x[static_cast<size_t>(i)] *= size;
+  }
+  x[5] = x[7] = 0.0f;
+  for (const KernelSet* set : RunnableKernelSets()) {
+    if (set->quantize_wide_row == nullptr)
+      continue;
+    SCOPED_TRACE(set->name);
+    Bytes row(static_cast<size_t>(ActivationRowBytes(ActivationForm::kInt16, k)));
+    set->quantize_wide_row(x.data(), k, row.data());
+    Bytes blocks(row.size());
+    for (int64_t b = 0; b < k / 32; ++b) {
+      set->quantize_wide_block(x.data() + b * 32, blocks.data(), k, b);
+      ExpectWideBlock(x, b, LoadAs<WideBlock>(row.data() + b * 68));
+    }
+    EXPECT_EQ(blocks, row);
+  }
+}
+
+TEST(QuantizeWide, WhatIsNotFiniteMakesTheScaleNan) {
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    Floats x(64, 1.0f);
+    x[40] = value;
+    for (const KernelSet* set : RunnableKernelSets()) {
+      if (set->quantize_wide_row == nullptr)
+        continue;
+      Bytes row(2 * sizeof(WideBlock), std::byte{0xff});
+      set->quantize_wide_row(x.data(), 64, row.data());
+      ExpectWideBlock(x, 0, LoadAs<WideBlock>(row.data()));
+      const auto block = LoadAs<WideBlock>(row.data() + sizeof(WideBlock));
+      EXPECT_TRUE(std::isnan(block.scale)) << set->name;
+      for (const int16_t q : block.q)
+        EXPECT_EQ(q, 0) << set->name;
     }
   }
 }

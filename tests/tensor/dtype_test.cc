@@ -16,15 +16,16 @@ struct Row {
 
 // The sizes that the GGUF format fixes, as its Python package lists them.
 constexpr Row kRows[] = {
-    {DType::kF32, "F32", 1, 4},         {DType::kF16, "F16", 1, 2},
-    {DType::kBF16, "BF16", 1, 2},       {DType::kI32, "I32", 1, 4},
-    {DType::kQ4_0, "Q4_0", 32, 18},     {DType::kQ4_1, "Q4_1", 32, 20},
-    {DType::kQ5_0, "Q5_0", 32, 22},     {DType::kQ5_1, "Q5_1", 32, 24},
-    {DType::kQ8_0, "Q8_0", 32, 34},     {DType::kQ2_K, "Q2_K", 256, 84},
-    {DType::kQ3_K, "Q3_K", 256, 110},   {DType::kQ4_K, "Q4_K", 256, 144},
-    {DType::kQ5_K, "Q5_K", 256, 176},   {DType::kQ6_K, "Q6_K", 256, 210},
-    {DType::kIQ4_NL, "IQ4_NL", 32, 18}, {DType::kIQ4_XS, "IQ4_XS", 256, 136},
-    {DType::kMXFP4, "MXFP4", 32, 17},   {DType::kActI8, "ACT_I8", 32, 92},
+    {DType::kF32, "F32", 1, 4},          {DType::kF16, "F16", 1, 2},
+    {DType::kBF16, "BF16", 1, 2},        {DType::kI32, "I32", 1, 4},
+    {DType::kQ4_0, "Q4_0", 32, 18},      {DType::kQ4_1, "Q4_1", 32, 20},
+    {DType::kQ5_0, "Q5_0", 32, 22},      {DType::kQ5_1, "Q5_1", 32, 24},
+    {DType::kQ8_0, "Q8_0", 32, 34},      {DType::kQ2_K, "Q2_K", 256, 84},
+    {DType::kQ3_K, "Q3_K", 256, 110},    {DType::kQ4_K, "Q4_K", 256, 144},
+    {DType::kQ5_K, "Q5_K", 256, 176},    {DType::kQ6_K, "Q6_K", 256, 210},
+    {DType::kIQ4_NL, "IQ4_NL", 32, 18},  {DType::kIQ4_XS, "IQ4_XS", 256, 136},
+    {DType::kMXFP4, "MXFP4", 32, 17},    {DType::kActI8, "ACT_I8", 32, 92},
+    {DType::kActI16, "ACT_I16", 32, 68},
 };
 
 TEST(DTypeTest, TableHasTheFormatsSizes) {

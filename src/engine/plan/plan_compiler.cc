@@ -28,6 +28,12 @@ PluginStep::Ids IdsOf(const Value& value) {
   return value.name == kRowsInput ? PluginStep::Ids::kOutputRows : PluginStep::Ids::kTokens;
 }
 
+ActivationForm FormOf(DType dtype) {
+  if (dtype == DType::kActI16)
+    return ActivationForm::kInt16;
+  return dtype == DType::kActI8 ? ActivationForm::kInt8 : ActivationForm::kFloat;
+}
+
 }  // namespace
 
 // Slices of a weight are for ranks and experts, which have no store yet; and one linear's input has
@@ -44,10 +50,11 @@ Status PlanCompiler::CheckWeights(const Op& op) const {
   }
   const auto* linear = std::get_if<LinearAttrs>(&op.attrs);
   for (int64_t i = 1; linear != nullptr && i < linear->weight_count; ++i) {
-    const DType first = in_.graph.value(op.inputs[1]).dtype;
-    const DType other = in_.graph.value(op.inputs[static_cast<size_t>(1 + i)]).dtype;
-    if (IsQuantized(first) != IsQuantized(other))
-      return Unsupported("quantized and float weights in one linear", op.name);
+    const Value& first = in_.graph.value(op.inputs[1]);
+    const Value& other = in_.graph.value(op.inputs[static_cast<size_t>(1 + i)]);
+    const int64_t k = first.shape.back().extent;
+    if (ActivationTypeFor(first.dtype, k) != ActivationTypeFor(other.dtype, k))
+      return Unsupported("weights of two classes (quantized, 16 bits, F32) in one linear", op.name);
   }
   return {};
 }
@@ -100,13 +107,24 @@ std::span<const float> PlanCompiler::Vector(const Op& op, size_t index) const {
 }
 
 QuantizeRowFn PlanCompiler::QuantizerFor(const Operand& out) const {
-  return out.dtype == DType::kActI8 ? QuantizerOf(out.rows) : nullptr;
+  return QuantizerOf(FormOf(out.dtype), out.rows);
 }
 
-QuantizeRowFn PlanCompiler::QuantizerOf(Symbol rows) const {
+QuantizeRowFn PlanCompiler::QuantizerOf(ActivationForm form, Symbol rows) const {
+  if (form == ActivationForm::kFloat)
+    return nullptr;
+  if (form == ActivationForm::kInt16)
+    return in_.kernels.quantize_wide_row;
   const bool per_token = plan_.options_.rounding == ActivationRounding::kPerTokenKernels;
   return per_token && rows != Symbol::kOutputs ? in_.kernels.quantize_row_per_token
                                                : in_.kernels.quantize_row;
+}
+
+QuantizeBlockFn PlanCompiler::BlockQuantizerOf(ActivationForm form) const {
+  if (form == ActivationForm::kFloat)
+    return nullptr;
+  return form == ActivationForm::kInt16 ? in_.kernels.quantize_wide_block
+                                        : in_.kernels.quantize_block;
 }
 
 bool PlanCompiler::FeedsRouter(const Op& op) const {
@@ -171,8 +189,8 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const LinearAttrs& at
     args.residual = OperandOf(op.inputs.back());
   args.gate = attrs.epilogue == Epilogue::kGeluMul ? in_.kernels.gelu_mul : in_.kernels.silu_mul;
   args.add = in_.kernels.add;
-  args.quantize = QuantizerOf(args.x.rows);
-  args.quantize_block = in_.kernels.quantize_block;
+  args.quantize = QuantizerOf(FormFor(args.segments.front().matrix->kind), args.x.rows);
+  args.quantize_block = BlockQuantizerOf(FormOf(args.segments.front().out.dtype));
   return std::unique_ptr<PlanStep>(std::make_unique<LinearStep>(op.name, std::move(args)));
 }
 
@@ -244,8 +262,7 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const AttentionAttrs&
   args.k = Input(op, 1);
   args.v = Input(op, 2);
   args.out = Output(op, 0);
-  if (args.out.dtype == DType::kActI8)
-    args.quantize_block = in_.kernels.quantize_block;
+  args.quantize_block = BlockQuantizerOf(FormOf(args.out.dtype));
   args.max_context = plan_.options_.max_context;
   if (attrs.fused_rope) {
     const bool has_factors = op.inputs.size() > 4;
@@ -277,8 +294,9 @@ PlanCompiler::StepResult PlanCompiler::Lower(const Op& op, const ExpertsAttrs& a
   args.activate =
       attrs.activation == Epilogue::kGeluMul ? in_.kernels.gelu_mul : in_.kernels.silu_mul;
   args.x = Input(op, 0);
-  args.quantize = QuantizerOf(args.x.rows);
-  args.quantize_block = in_.kernels.quantize_block;
+  args.quantize = QuantizerOf(FormFor(args.gate->kind), args.x.rows);
+  args.quantize_middle = QuantizerOf(FormFor(args.down->kind), args.x.rows);
+  args.quantize_block = BlockQuantizerOf(FormFor(args.down->kind));
   if (plan_.options_.rounding == ActivationRounding::kPerTokenInt8)
     args.rounding = ExpertsStep::Rounding::kFloatRows;
   else if (plan_.options_.rounding == ActivationRounding::kPerTokenKernels)

@@ -59,7 +59,8 @@ class PlanCompiler {
   std::span<const float> Vector(const Op& op, size_t index) const;
   QuantizeRowFn QuantizerFor(const Operand& out) const;
   // For rows of this kind, by the plan's rounding.
-  QuantizeRowFn QuantizerOf(Symbol rows) const;
+  QuantizeRowFn QuantizerOf(ActivationForm form, Symbol rows) const;
+  QuantizeBlockFn BlockQuantizerOf(ActivationForm form) const;
   bool FeedsRouter(const Op& op) const;
   RopeFn RopeKernel(const RopeParams& rope) const;
 

@@ -67,8 +67,8 @@ Status WeightStore::AddStack(const WeightSource& source, const Stack& stack,
   matrix.name = name;
   matrix.packed_from = PackedFrom(view, name);
   PackedMatrix& packed = matrix.packed;
-  packed.kind =
-      mode_ == ActivationMode::kFloat ? PackedKind::kF32 : PackedKindFor(matrix.packed_from);
+  packed.kind = mode_ == ActivationMode::kFloat ? PackedKind::kF32
+                                                : PackedKindFor(matrix.packed_from, view.columns);
   packed.count = stack.count;
   packed.rows = view.rows / stack.count;
   packed.columns = view.columns;

@@ -92,6 +92,9 @@ RunnerOptions Model::ToRunnerOptions(const LoadOptions& options) const {
     runner.passes.activations = ActivationMode::kInt8PerToken;
     runner.plan.rounding = ActivationRounding::kPerTokenKernels;
   }
+  // The graph has the file's types, from which rounded weights differ.
+  if (options.weight_rounding != WeightRounding::kNone)
+    runner.passes.wide_activations = WideActivations::kByLinears;
   // One scale a token is for the layers alone, and the plan tells the head from them by its rows.
   if (runner.plan.rounding != ActivationRounding::kNone)
     runner.passes.disabled.emplace_back("narrow_rows");

@@ -98,7 +98,7 @@ std::vector<AttrField> Fields(OpAttrs& any) {
 }
 
 // Work is split by KV heads, so what one of them makes must be whole groups of quantized values.
-bool MayOutputActI8(const Op& op) {
+bool MayQuantizeOutput(const Op& op) {
   const auto& attrs = std::get<AttentionAttrs>(op.attrs);
   const int64_t group = GetDTypeInfo(DType::kActI8).block_elements;
   return attrs.heads / attrs.kv_heads * attrs.head_dim % group == 0;
@@ -113,7 +113,7 @@ constinit const OpSchema kAttentionSchema = {
     .fields = Fields,
     .shape = Shape,
     .cost = OpCostOf,
-    .may_output_act_i8 = MayOutputActI8,
+    .may_quantize_output = MayQuantizeOutput,
 };
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
 // The attributes of every built-in op. The variant's alternative says which op it is; the comment
 // of each struct gives inputs -> outputs. N is the number of tokens; weights are [rows, columns].
 //
-// An output whose dtype is kActI8 instead of F32 holds the same result, quantized
+// An output whose dtype is kActI8 or kActI16 instead of F32 holds the same result, quantized
 // (hal/kernel_set.h); rms_norm without a residual, layer_norm, linear with a gated epilogue, and
 // attention whose heads / kv_heads * head_dim is a multiple of 16 and permute may have one.
 #pragma once
@@ -64,7 +64,7 @@ enum class Epilogue : uint8_t {
   kGeluMul,      // two weights of equal shape: gelu(x W0^T) * (x W1^T)
 };
 
-// x F32 or kActI8 [N, K], weights [M_i, K] x weight_count, (biases F32 [M_i] x weight_count,)
+// x F32 or quantized [N, K], weights [M_i, K] x weight_count, (biases F32 [M_i] x weight_count,)
 // (residual) -> with kNone one output [N, M_i] for each weight, else one output [N, M].
 struct LinearAttrs {
   int64_t weight_count = 1;
@@ -73,8 +73,9 @@ struct LinearAttrs {
   bool operator==(const LinearAttrs&) const = default;
 };
 
-// x F32 [N, K] -> kActI8 [N, K].
+// x F32 [N, K] -> kActI8 or, with bits of 16, kActI16 [N, K].
 struct QuantizeAttrs {
+  int64_t bits = 8;
   bool operator==(const QuantizeAttrs&) const = default;
 };
 
@@ -178,9 +179,10 @@ struct RouteAttrs {
   bool operator==(const RouteAttrs&) const = default;
 };
 
-// x F32 or kActI8 [N, K], route [N, experts], gate and up [experts * M, K], down [experts * K, M]
-// -> [N, K]: for each token the sum, over its experts in ascending order, of route[e] * down_e(act(
-// gate_e(x)) * up_e(x)). A row of `route` has at most `used` values that are not 0.
+// x F32 or quantized [N, K], route [N, experts], gate and up [experts * M, K],
+// down [experts * K, M] -> [N, K]: for each token the sum, over its experts in ascending order, of
+// route[e] * down_e(act(gate_e(x)) * up_e(x)). A row of `route` has at most `used` values that are
+// not 0.
 struct ExpertsAttrs {
   int64_t experts = 0;
   int64_t used = 0;

@@ -31,15 +31,9 @@ Status CheckAttrs(const ShapeRules& rules, const ExpertsAttrs& attrs) {
 }
 
 Status CheckX(const ShapeRules& rules) {
-  if (rules.input(0).dtype != DType::kActI8)
-    return rules.Activation(0);
-  if (rules.input(0).shape.size() != 2 || !IsPositiveNumber(rules.input(0).shape[1]))
-    return rules.InputError(0, "act_i8[rows,columns]");
-  for (const size_t i : {kGateInput, kUpInput}) {
-    if (!IsQuantized(rules.input(i).dtype))
-      return rules.InputError(i, "a block-quantized dtype, since input 0 is act_i8");
-  }
-  return {};
+  TENON_RETURN_IF_ERROR(rules.LinearInput(0));
+  TENON_RETURN_IF_ERROR(rules.TakesInput(kGateInput));
+  return rules.TakesInput(kUpInput);
 }
 
 Status CheckMatrix(const ShapeRules& rules, size_t i, int64_t rows, int64_t columns) {
@@ -66,8 +60,9 @@ Result<std::vector<ValueType>> Shape(const Graph& graph, const Op& op) {
                             fmt::format("equal rows for each of {} experts", attrs.experts));
   TENON_RETURN_IF_ERROR(CheckMatrix(rules, kGateInput, rows, width));
   TENON_RETURN_IF_ERROR(CheckMatrix(rules, kUpInput, rows, width));
-  if (IsQuantized(rules.input(kGateInput).dtype) != IsQuantized(rules.input(kUpInput).dtype))
-    return rules.InputError(kUpInput, "quantized or float, as input 2 is");
+  if (ActivationTypeFor(rules.input(kGateInput).dtype, width) !=
+      ActivationTypeFor(rules.input(kUpInput).dtype, width))
+    return rules.InputError(kUpInput, "of the same class (quantized, 16 bits, F32) as input 2");
   if (width > std::numeric_limits<int64_t>::max() / attrs.experts)
     return rules.InputError(0, "fewer columns");
   TENON_RETURN_IF_ERROR(

@@ -39,7 +39,7 @@ constinit const OpSchema kLayerNormSchema = {
         },
     .shape = Shape,
     .cost = OpCostOf,
-    .may_output_act_i8 = [](const Op&) { return true; },
+    .may_quantize_output = [](const Op&) { return true; },
     .in_place = [](const Op&) { return std::vector<size_t>{0}; },
 };
 

@@ -29,20 +29,14 @@ Status CheckAttrs(const ShapeRules& rules, const LinearAttrs& attrs) {
 }
 
 Status CheckX(const ShapeRules& rules) {
-  if (rules.input(0).dtype != DType::kActI8)
-    return rules.Activation(0);
-  if (rules.input(0).shape.size() != 2 || !IsPositiveNumber(rules.input(0).shape[1]))
-    return rules.InputError(0, "act_i8[rows,columns]");
-  return {};
+  return rules.LinearInput(0);
 }
 
 Status CheckWeight(const ShapeRules& rules, size_t i) {
   TENON_RETURN_IF_ERROR(rules.WeightMatrix(i));
   if (rules.columns(i) != rules.columns(0))
     return rules.InputError(i, fmt::format("{} columns, as input 0 has", rules.columns(0)));
-  if (rules.input(0).dtype == DType::kActI8 && !IsQuantized(rules.input(i).dtype))
-    return rules.InputError(i, "a block-quantized dtype, since input 0 is act_i8");
-  return {};
+  return rules.TakesInput(i);
 }
 
 Status CheckWeights(const ShapeRules& rules, const LinearAttrs& attrs) {
@@ -105,7 +99,7 @@ std::vector<AttrField> Fields(OpAttrs& any) {
           {"epilogue", &attrs.epilogue, FieldShown::kWhenChanged}};
 }
 
-bool MayOutputActI8(const Op& op) {
+bool MayQuantizeOutput(const Op& op) {
   return IsGated(std::get<LinearAttrs>(op.attrs));
 }
 
@@ -124,7 +118,7 @@ constinit const OpSchema kLinearSchema = {
     .fields = Fields,
     .shape = Shape,
     .cost = OpCostOf,
-    .may_output_act_i8 = MayOutputActI8,
+    .may_quantize_output = MayQuantizeOutput,
     .in_place = InPlace,
 };
 

@@ -30,7 +30,7 @@ constinit const OpSchema kPermuteSchema = {
     .fields = [](OpAttrs&) { return std::vector<AttrField>(); },
     .shape = Shape,
     .cost = OpCostOf,
-    .may_output_act_i8 = [](const Op&) { return true; },
+    .may_quantize_output = [](const Op&) { return true; },
 };
 
 }  // namespace tenon

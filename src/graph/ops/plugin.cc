@@ -78,7 +78,7 @@ Status CheckInput(const ShapeRules& rules, size_t i) {
       return rules.InputError(i, fmt::format("dimensions of at most {}", kMostExtent));
   }
   const bool is_ids = value.dtype == DType::kI32;
-  if (value.dtype == DType::kActI8 || is_ids != (value.kind == ValueKind::kInput))
+  if (IsQuantizedActivation(value.dtype) || is_ids != (value.kind == ValueKind::kInput))
     return rules.InputError(i, "float activations, ids of the step or a weight");
   return {};
 }

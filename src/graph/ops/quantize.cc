@@ -1,4 +1,4 @@
-// quantize: F32 activations to kActI8 (hal/kernel_set.h).
+// quantize: F32 activations to kActI8 or kActI16 (hal/kernel_set.h).
 #include "graph/ops/registry.h"
 #include "graph/ops/shape_rules.h"
 
@@ -10,16 +10,24 @@ constexpr double kFlopsPerValue = 4;
 
 Result<std::vector<ValueType>> Shape(const Graph& graph, const Op& op) {
   const ShapeRules rules(graph, op);
+  const int64_t bits = std::get<QuantizeAttrs>(op.attrs).bits;
+  if (bits != 8 && bits != 16)
+    return rules.AttrError("bits", bits, "8 or 16");
   TENON_RETURN_IF_ERROR(rules.Arity(1, 1));
   TENON_RETURN_IF_ERROR(rules.Activation(0));
-  const int64_t group = GetDTypeInfo(DType::kActI8).block_elements;
+  const DType dtype = bits == 8 ? DType::kActI8 : DType::kActI16;
+  const int64_t group = GetDTypeInfo(dtype).block_elements;
   if (rules.columns(0) % group != 0)
     return rules.InputError(0, fmt::format("columns in whole groups of {}", group));
-  return std::vector<ValueType>{{DType::kActI8, rules.input(0).shape}};
+  return std::vector<ValueType>{{dtype, rules.input(0).shape}};
 }
 
 Cost OpCostOf(const Graph& graph, const Op& op, const CostPoint& point) {
   return PerValueCost(graph, op, point, kFlopsPerValue);
+}
+
+std::vector<AttrField> Fields(OpAttrs& any) {
+  return {{"bits", &std::get<QuantizeAttrs>(any).bits, FieldShown::kWhenChanged}};
 }
 
 }  // namespace
@@ -27,7 +35,7 @@ Cost OpCostOf(const Graph& graph, const Op& op, const CostPoint& point) {
 constinit const OpSchema kQuantizeSchema = {
     .name = "quantize",
     .make = [] { return OpAttrs(QuantizeAttrs{}); },
-    .fields = [](OpAttrs&) { return std::vector<AttrField>(); },
+    .fields = Fields,
     .shape = Shape,
     .cost = OpCostOf,
 };

@@ -35,8 +35,8 @@ struct OpSchema {
   Result<std::vector<ValueType>> (*shape)(const Graph& graph, const Op& op) = nullptr;
   // REQUIRES: the op passed its shape function.
   Cost (*cost)(const Graph& graph, const Op& op, const CostPoint& point) = nullptr;
-  // Whether the output may be kActI8 in place of F32. Null: never.
-  bool (*may_output_act_i8)(const Op& op) = nullptr;
+  // Whether the output may be kActI8 or kActI16 in place of F32. Null: never.
+  bool (*may_quantize_output)(const Op& op) = nullptr;
   // Inputs whose memory the single output may take when they die here: an executor computes right
   // when output and input are the same address. Null: none.
   std::vector<size_t> (*in_place)(const Op& op) = nullptr;

@@ -42,7 +42,7 @@ std::vector<AttrField> Fields(OpAttrs& any) {
 }
 
 // A result that is also the residual stream stays F32: its other readers add to it.
-bool MayOutputActI8(const Op& op) {
+bool MayQuantizeOutput(const Op& op) {
   return !std::get<RmsNormAttrs>(op.attrs).add_residual;
 }
 
@@ -58,7 +58,7 @@ constinit const OpSchema kRmsNormSchema = {
     .fields = Fields,
     .shape = Shape,
     .cost = OpCostOf,
-    .may_output_act_i8 = MayOutputActI8,
+    .may_quantize_output = MayQuantizeOutput,
     .in_place = InPlace,
 };
 

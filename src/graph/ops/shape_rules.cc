@@ -13,7 +13,7 @@ bool IsMatrix(const Value& value) {
 }
 
 bool MayBeWeight(DType dtype) {
-  return dtype != DType::kI32 && dtype != DType::kActI8;
+  return dtype != DType::kI32 && !IsQuantizedActivation(dtype);
 }
 
 bool IsPositive(float x) {
@@ -53,6 +53,22 @@ Status ShapeRules::Activation(size_t i) const {
   if (IsMatrix(input(i)) && input(i).dtype == DType::kF32)
     return {};
   return InputError(i, "f32[rows,columns]");
+}
+
+Status ShapeRules::LinearInput(size_t i) const {
+  if (!IsQuantizedActivation(input(i).dtype))
+    return Activation(i);
+  if (input(i).shape.size() != 2 || !IsPositiveNumber(input(i).shape[1]))
+    return InputError(i, "quantized activations [rows,columns]");
+  return {};
+}
+
+Status ShapeRules::TakesInput(size_t i) const {
+  const DType given = input(0).dtype;
+  if (given == DType::kF32 || ActivationTypeFor(input(i).dtype, columns(0)) == given)
+    return {};
+  return InputError(i, given == DType::kActI8 ? "a block-quantized dtype, since input 0 is act_i8"
+                                              : "f16 or bf16, since input 0 is act_i16");
 }
 
 Status ShapeRules::WeightMatrix(size_t i) const {

@@ -26,6 +26,10 @@ class ShapeRules {
   // REQUIRES of the rest: Arity passed, i is an input.
   // [rows, columns] of F32: rows may be symbolic, columns are a positive number.
   Status Activation(size_t i) const;
+  // The same, or quantized activations: what products of weights take.
+  Status LinearInput(size_t i) const;
+  // Input 0 is F32 or what weights of input i's dtype take. REQUIRES: LinearInput(0) passed.
+  Status TakesInput(size_t i) const;
   // A matrix [rows, columns] of positive numbers, of a dtype that weights may have.
   Status WeightMatrix(size_t i) const;
   Status ExactType(size_t i, const ValueType& expected) const;

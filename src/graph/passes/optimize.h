@@ -30,9 +30,17 @@ enum class ActivationMode : uint8_t {
   kInt8PerToken,
 };
 
+// How the inputs of linears with 16-bit weights are multiplied, unless activations are kFloat.
+enum class WideActivations : uint8_t {
+  kByOps,  // quantized to 16 bits first, by explicit ops
+  // By what multiplies them: for weights that are packed to another type than the graph says.
+  kByLinears,
+};
+
 struct PassOptions {
   OptimizeLevel level = OptimizeLevel::kO3;
   ActivationMode activations = ActivationMode::kInt8;
+  WideActivations wide_activations = WideActivations::kByOps;
   std::vector<std::string> disabled;  // names of passes that do not run
   CostPoint cost_point;               // where the report's costs are taken
 };

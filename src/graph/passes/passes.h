@@ -39,7 +39,7 @@ Status NarrowRows(Graph& graph, const PassOptions& options);
 // one quantize for each x.
 Status ExplicitQuantize(Graph& graph, const PassOptions& options);
 
-// quantize(rms_norm | gated linear | attention) -> the same op with a kActI8 output, when the
+// quantize(rms_norm | gated linear | attention) -> the same op with a quantized output, when the
 // quantize is the only user.
 Status QuantizeEpilogue(Graph& graph, const PassOptions& options);
 

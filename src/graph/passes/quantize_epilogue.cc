@@ -26,11 +26,14 @@ Status QuantizeEpilogue(Graph& graph, const PassOptions& options) {
       continue;
     const Op& source = graph.op(producer);
     const OpSchema& schema = SchemaOf(source.attrs);
-    if (schema.may_output_act_i8 == nullptr || !schema.may_output_act_i8(source))
+    if (schema.may_quantize_output == nullptr || !schema.may_quantize_output(source))
       continue;
-    if (options.activations == ActivationMode::kInt8PerToken && !MakesWholeRows(source))
+    const DType quantized = graph.value(op.outputs[0]).dtype;
+    const bool needs_rows =
+        quantized == DType::kActI8 && options.activations == ActivationMode::kInt8PerToken;
+    if (needs_rows && !MakesWholeRows(source))
       continue;
-    graph.mutable_value(op.inputs[0]).dtype = DType::kActI8;
+    graph.mutable_value(op.inputs[0]).dtype = quantized;
     ReplaceUses(graph, op.outputs[0], op.inputs[0]);
     removed[i] = true;
   }

@@ -50,12 +50,20 @@ void RemoveOps(Graph& graph, const std::vector<bool>& removed) {
 }
 
 WeightClass ClassOf(const Graph& graph, std::span<const ValueId> weights) {
-  size_t quantized = 0;
-  for (const ValueId id : weights)
-    quantized += IsQuantized(graph.value(id).dtype) ? 1 : 0;
-  if (quantized == 0)
+  const auto wanted = [&](ValueId id) {
+    const Value& weight = graph.value(id);
+    return ActivationTypeFor(weight.dtype, weight.shape.back().extent);
+  };
+  if (weights.empty())
     return WeightClass::kFloat;
-  return quantized == weights.size() ? WeightClass::kQuantized : WeightClass::kMixed;
+  const DType first = wanted(weights.front());
+  for (const ValueId id : weights) {
+    if (wanted(id) != first)
+      return WeightClass::kMixed;
+  }
+  if (first == DType::kActI8)
+    return WeightClass::kQuantized;
+  return first == DType::kActI16 ? WeightClass::kHalf : WeightClass::kFloat;
 }
 
 std::span<const ValueId> LinearWeights(const Op& op) {

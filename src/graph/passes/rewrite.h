@@ -40,8 +40,9 @@ void ReplaceUses(Graph& graph, ValueId from, ValueId to);
 // Removes the marked ops (one flag for each) and refreshes producers.
 void RemoveOps(Graph& graph, const std::vector<bool>& removed);
 
-// Types of the weights of a linear. Mixed ones are never fused or quantized.
-enum class WeightClass : uint8_t { kFloat, kQuantized, kMixed };
+// Types of the weights of a linear, by what they are multiplied with: kHalf are F16 and BF16 in
+// whole blocks (ActivationTypeFor). Mixed ones are never fused or quantized.
+enum class WeightClass : uint8_t { kFloat, kHalf, kQuantized, kMixed };
 WeightClass ClassOf(const Graph& graph, std::span<const ValueId> weights);
 
 // The parts of a linear's inputs, in the order of attrs.h. REQUIRES: a verified linear.

@@ -62,6 +62,24 @@ static inline float InverseStep(float step) {
   return step == 0.0f ? 0.0f : 1.0f / step;
 }
 
+// A block of 16 bits, by the bits of its largest |x| and round(x, inverse, q), which sets levels.
+template <class Round>
+static inline void QuantizeWide(const float* x, uint32_t magnitude, WideBlock* block, Round round) {
+  const auto range = __builtin_bit_cast(float, magnitude);
+  if (!(range >= kLeastBlockRange && range <= __FLT_MAX__)) {
+    *block = {};
+    block->scale = range < kLeastBlockRange ? 0.0f : __builtin_nanf("");
+    return;
+  }
+  constexpr auto kMost = static_cast<float>(kMostWideLevel);
+  block->scale = range * (1.0f / kMost);
+  round(x, kMost / range, block->q);
+}
+
+static inline WideBlock* WideBlockAt(std::byte* row, int64_t index) {
+  return reinterpret_cast<WideBlock*>(row) + index;
+}
+
 // Sets that go group by group differ in two functions: magnitude(x) gives the bits of a group's
 // largest |x|, and round(x, first_inverse, second_inverse, block) sets levels and sums.
 template <class Magnitude, class Round>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -261,12 +262,86 @@ void PackFloats(const std::byte* rows, int64_t row_count, int64_t k, std::byte* 
   }
 }
 
+// |value| of a finite f16 or bf16 as a float.
+struct F16Magnitude {
+  static constexpr uint16_t kInfinity = 0x7c00;
+  float operator()(uint16_t bits) const {
+    return std::bit_cast<float>((bits & 0x7fffU) << 13) * 0x1p112F;
+  }
+};
+struct BF16Magnitude {
+  static constexpr uint16_t kInfinity = 0x7f80;
+  float operator()(uint16_t bits) const { return std::bit_cast<float>((bits & 0x7fffU) << 16); }
+};
+
+using HalfBlock = std::array<uint16_t, kBlockValues>;
+using WideWords = std::array<int16_t, kBlockValues>;
+
+// Levels of a block of one row by its d; returns d's exponent field. Plain loops over 32 values,
+// which compilers turn into vectors.
+template <class Magnitude>
+uint32_t RoundHalfBlock(const HalfBlock& bits, WideWords& words) {
+  constexpr Magnitude kMagnitude;
+  constexpr uint32_t kFieldOfInfinity = 255;
+  constexpr uint32_t kLevelBits = 12;  // of the largest value after its first bit
+  int16_t largest = 0;
+  for (const uint16_t value : bits)
+    largest = std::max(largest, static_cast<int16_t>(value & 0x7fff));
+  // Products of zero levels with an infinite d are NaN.
+  if (largest >= Magnitude::kInfinity) {
+    words.fill(0);
+    return kFieldOfInfinity;
+  }
+  const auto most = std::bit_cast<uint32_t>(kMagnitude(static_cast<uint16_t>(largest)));
+  const uint32_t field = std::max(most >> 23, kLevelBits + 1) - kLevelBits;
+  const auto inverse = std::bit_cast<float>((254U - field) << 23);  // 1 / d
+  for (size_t i = 0; i < bits.size(); ++i) {
+    const auto level = static_cast<int32_t>(kMagnitude(bits[i]) * inverse + 0.5F);
+    const int32_t sign = -(bits[i] >> 15);
+    words[i] = static_cast<int16_t>((level ^ sign) - sign);
+  }
+  return field;
+}
+
+// The words of a block of kI14S32, with the field's bits in the first four.
+template <class Magnitude>
+void PackHalfBlock(const HalfBlock& bits, WideWords& words) {
+  const uint32_t field = RoundHalfBlock<Magnitude>(bits, words);
+  for (size_t i = 0; i < 4; ++i)
+    words[i] = static_cast<int16_t>(words[i] * 4 + static_cast<int>(field >> 2 * i & 3U));
+}
+
+template <class Magnitude>
+void PackHalfRows(const PanelSource& source, std::byte* out) {
+  HalfBlock bits;
+  WideWords words;
+  for (int64_t b = 0; b < source.k / kBlockValues; ++b) {
+    std::byte* block = out + b * PackedBlockBytes(PackedKind::kI14S32);
+    for (int64_t r = 0; r < source.row_count; ++r) {
+      const std::byte* row = source.rows + (r * source.k + b * kBlockValues) * 2;
+      std::memcpy(bits.data(), row, sizeof(bits));
+      PackHalfBlock<Magnitude>(bits, words);
+      for (size_t pair = 0; pair < words.size() / 2; ++pair)
+        std::memcpy(block + pair * 64 + static_cast<size_t>(r) * 4, &words[2 * pair], 4);
+    }
+  }
+}
+
+void PackHalfs(const PanelSource& source, std::byte* out) {
+  if (source.dtype == DType::kF16)
+    PackHalfRows<F16Magnitude>(source, out);
+  else
+    PackHalfRows<BF16Magnitude>(source, out);
+}
+
 void PackRows(const PanelSource& source, std::byte* out) {
   switch (source.dtype) {
     case DType::kF32:
       return PackFloats<uint32_t>(source.rows, source.row_count, source.k, out);
     case DType::kF16:
     case DType::kBF16:
+      if (source.k % kBlockValues == 0)
+        return PackHalfs(source, out);
       return PackFloats<uint16_t>(source.rows, source.row_count, source.k, out);
     case DType::kQ4_0:
       return PackQuantized<BlockQ4_0, PackedKind::kU4S32>(source, out);
@@ -296,6 +371,7 @@ void PackRows(const PanelSource& source, std::byte* out) {
       return PackQuantized<BlockMXFP4, PackedKind::kCodebook4S32>(source, out);
     case DType::kI32:
     case DType::kActI8:
+    case DType::kActI16:
       break;
   }
   TENON_CHECK(false && "a dtype that weights have");
@@ -308,12 +384,13 @@ void CheckSource(const PanelSource& source) {
 
 }  // namespace
 
-PackedKind PackedKindFor(DType dtype) {
+PackedKind PackedKindFor(DType dtype, int64_t k) {
+  const bool in_blocks = k % kBlockValues == 0;
   switch (dtype) {
     case DType::kF16:
-      return PackedKind::kF16;
+      return in_blocks ? PackedKind::kI14S32 : PackedKind::kF16;
     case DType::kBF16:
-      return PackedKind::kBF16;
+      return in_blocks ? PackedKind::kI14S32 : PackedKind::kBF16;
     case DType::kQ4_0:
       return PackedKind::kU4S32;
     case DType::kQ4_1:
@@ -338,6 +415,7 @@ PackedKind PackedKindFor(DType dtype) {
     case DType::kF32:
     case DType::kI32:
     case DType::kActI8:
+    case DType::kActI16:
       break;
   }
   return PackedKind::kF32;
@@ -357,7 +435,7 @@ const int8_t* CodebookFor(DType dtype) {
 
 void PackPanel(const PanelSource& source, std::span<std::byte> out) {
   CheckSource(source);
-  const int64_t bytes = PackedPanelBytes(PackedKindFor(source.dtype), source.k);
+  const int64_t bytes = PackedPanelBytes(PackedKindFor(source.dtype, source.k), source.k);
   TENON_CHECK(static_cast<int64_t>(out.size()) == bytes);
   if (source.row_count < kPanelRows) {
     std::memset(out.data(), 0, out.size());

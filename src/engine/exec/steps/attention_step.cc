@@ -61,7 +61,7 @@ std::string AttentionStep::Describe() const {
                      args_.attrs.window > 0 ? fmt::format(", window {}", args_.attrs.window) : "",
                      args_.attrs.causal ? "" : ", not causal",
                      args_.attrs.fused_rope ? ", rotary" : "",
-                     args_.quantize_block != nullptr ? " -> int8" : "");
+                     args_.quantize_block != nullptr ? " -> integers" : "");
 }
 
 // One span's result: outputs and softmax states of a group of heads.

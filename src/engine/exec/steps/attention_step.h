@@ -31,7 +31,7 @@ class AttentionStep final : public PlanStep {
     KvKernels kv;
     RopeFn rope = nullptr;                     // with fused_rope
     int rotary_table = 0;                      // with fused_rope
-    QuantizeBlockFn quantize_block = nullptr;  // when out is kActI8
+    QuantizeBlockFn quantize_block = nullptr;  // when out is quantized
     int64_t max_context = 0;                   // tokens of the longest sequence
     Operand q;
     Operand k;

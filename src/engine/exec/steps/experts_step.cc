@@ -22,8 +22,8 @@ int64_t AlignUp(int64_t bytes) {
   return (bytes + kLine - 1) / kLine * kLine;
 }
 
-int64_t RowBytes(PackedKind kind, int64_t columns) {
-  return IsQuantizedKind(kind) ? ActivationRowBytes(columns) : columns * kFloat;
+bool TakesFloats(const PackedMatrix& matrix) {
+  return FormFor(matrix.kind) == ActivationForm::kFloat;
 }
 
 // 16 outputs of one expert to the token's sums. Plain products and sums, which every machine rounds
@@ -42,16 +42,17 @@ std::string ExpertsStep::Describe() const {
 }
 
 bool ExpertsStep::QuantizesInput() const {
-  return IsQuantizedKind(args_.gate->kind) && args_.x.dtype == DType::kF32;
+  return !TakesFloats(*args_.gate) && args_.x.dtype == DType::kF32;
 }
 
 bool ExpertsStep::KeepsFloatMiddle() const {
-  return IsQuantizedKind(args_.down->kind) && args_.rounding == Rounding::kWholeRows;
+  return FormFor(args_.down->kind) == ActivationForm::kInt8 &&
+         args_.rounding == Rounding::kWholeRows;
 }
 
 // Whether the middle is quantized where it is made: in whole blocks, of two panels each.
 bool ExpertsStep::QuantizesMiddle() const {
-  return IsQuantizedKind(args_.down->kind) && !KeepsFloatMiddle();
+  return !TakesFloats(*args_.down) && !KeepsFloatMiddle();
 }
 
 int64_t ExpertsStep::PanelsAtOnce() const {
@@ -59,11 +60,11 @@ int64_t ExpertsStep::PanelsAtOnce() const {
 }
 
 int64_t ExpertsStep::InputBytes() const {
-  return RowBytes(args_.gate->kind, args_.gate->columns);
+  return ActivationRowBytes(FormFor(args_.gate->kind), args_.gate->columns);
 }
 
 int64_t ExpertsStep::MiddleBytes() const {
-  return RowBytes(args_.down->kind, args_.down->columns);
+  return ActivationRowBytes(FormFor(args_.down->kind), args_.down->columns);
 }
 
 ExpertsStep::Layout ExpertsStep::LayoutFor(int64_t tokens) const {
@@ -257,8 +258,8 @@ void ExpertsStep::FinishMiddle(const StepContext& context, const Rows& floats, c
     for (int64_t pair = begin; pair < end; ++pair) {
       std::byte* row = middle.data + pair * middle.stride;
       if (KeepsFloatMiddle()) {
-        args_.quantize(reinterpret_cast<const float*>(floats.data + pair * floats.stride), columns,
-                       row);
+        args_.quantize_middle(reinterpret_cast<const float*>(floats.data + pair * floats.stride),
+                              columns, row);
       } else if (args_.rounding == Rounding::kFloatRows) {
         RoundActivationRow({reinterpret_cast<float*>(row), static_cast<size_t>(columns)});
       }

@@ -27,11 +27,13 @@ class ExpertsStep final : public PlanStep {
     const PackedMatrix* gate = nullptr;
     const PackedMatrix* up = nullptr;
     const PackedMatrix* down = nullptr;
-    BinaryFn activate = nullptr;               // act(a) * b
-    QuantizeRowFn quantize = nullptr;          // for weights that take kActI8: input, whole rows
+    BinaryFn activate = nullptr;  // act(a) * b
+    // For weights that take quantized activations:
+    QuantizeRowFn quantize = nullptr;          // the input
+    QuantizeRowFn quantize_middle = nullptr;   // the middle, in whole rows
     QuantizeBlockFn quantize_block = nullptr;  // the middle, where it is made
     Rounding rounding = Rounding::kNone;
-    Operand x;      // F32 or kActI8 [N, K]
+    Operand x;      // F32 or quantized [N, K]
     Operand route;  // [N, experts]
     Operand out;    // [N, K]
   };

@@ -25,8 +25,8 @@ void PrefetchColumns(const float* first, int64_t stride, int64_t rows) {
 }
 
 constexpr std::array<std::string_view, kPackedKindCount> kKindNames = {
-    "f32",          "f16",   "bf16",   "u4s32", "u4s32m", "u4s16m",
-    "codebook4s32", "u5s32", "u5s32m", "u6s16", "u8s32"};
+    "f32",    "f16",          "bf16",  "i14s32", "u4s32", "u4s32m",
+    "u4s16m", "codebook4s32", "u5s32", "u5s32m", "u6s16", "u8s32"};
 
 }  // namespace
 
@@ -42,8 +42,12 @@ bool LinearStep::IsGated() const {
   return args_.epilogue == Epilogue::kSiluMul || args_.epilogue == Epilogue::kGeluMul;
 }
 
+ActivationForm LinearStep::InputForm() const {
+  return FormFor(args_.segments.front().matrix->kind);
+}
+
 bool LinearStep::QuantizesInput() const {
-  return IsQuantizedKind(args_.segments.front().matrix->kind) && args_.x.dtype == DType::kF32;
+  return InputForm() != ActivationForm::kFloat && args_.x.dtype == DType::kF32;
 }
 
 std::string LinearStep::Describe() const {
@@ -65,7 +69,7 @@ std::string LinearStep::Describe() const {
 int64_t LinearStep::WorkspaceBytes(int64_t tokens) const {
   if (args_.rounding != Rounding::kNone)
     return tokens * args_.x.columns * static_cast<int64_t>(sizeof(float));
-  return QuantizesInput() ? tokens * ActivationRowBytes(args_.x.columns) : 0;
+  return QuantizesInput() ? tokens * ActivationRowBytes(InputForm(), args_.x.columns) : 0;
 }
 
 int64_t LinearStep::WorkerScratchBytes() const {
@@ -74,7 +78,7 @@ int64_t LinearStep::WorkerScratchBytes() const {
 
 // A gated product that is quantized is made in whole blocks, of two panels each.
 int64_t LinearStep::PanelsAtOnce() const {
-  const bool quantizes = IsGated() && args_.segments.front().out.dtype == DType::kActI8;
+  const bool quantizes = IsGated() && IsQuantizedActivation(args_.segments.front().out.dtype);
   return quantizes ? kActivationBlockValues / kPanelRows : 1;
 }
 
@@ -97,7 +101,7 @@ LinearStep::Activations LinearStep::PrepareInput(const StepContext& context) con
     return RoundInput(context);
   if (!QuantizesInput())
     return {context.Row(args_.x, 0), args_.x.row_bytes};
-  const int64_t stride = ActivationRowBytes(args_.x.columns);
+  const int64_t stride = ActivationRowBytes(InputForm(), args_.x.columns);
   context.pool.ParallelFor(context.RowCount(args_.x.rows), 16,
                            [&](int64_t begin, int64_t end, int) {
                              for (int64_t row = begin; row < end; ++row) {
@@ -209,7 +213,7 @@ void LinearStep::StoreGated(const StepContext& context, const Activations& x, co
     float* gate = scratch + row * stride;
     args_.gate(gate, up + row * stride, width, gate);
     std::byte* out = context.Row(target, tile.first_row + row);
-    if (target.dtype == DType::kActI8)
+    if (args_.quantize_block != nullptr)
       args_.quantize_block(gate, out, target.columns, first / kActivationBlockValues);
     else
       std::copy_n(gate, width, reinterpret_cast<float*>(out) + first);

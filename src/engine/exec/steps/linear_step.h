@@ -23,14 +23,14 @@ class LinearStep final : public PlanStep {
   enum class Rounding : uint8_t { kNone, kPerTokenInt8 };
   struct Args {
     Operand x;
-    Rounding rounding = Rounding::kNone;  // REQUIRES kNone where x is kActI8 or made into it
+    Rounding rounding = Rounding::kNone;  // REQUIRES kNone where x is or will be quantized
     std::vector<Segment> segments;
     Epilogue epilogue = Epilogue::kNone;
     Operand residual;                          // kAddResidual
     BinaryFn gate = nullptr;                   // kSiluMul, kGeluMul: act(a) * b
     BinaryFn add = nullptr;                    // bias and residual
-    QuantizeRowFn quantize = nullptr;          // when x is F32 but the weights take kActI8
-    QuantizeBlockFn quantize_block = nullptr;  // when out is kActI8
+    QuantizeRowFn quantize = nullptr;          // when x is F32 but the weights take another form
+    QuantizeBlockFn quantize_block = nullptr;  // when out is quantized
   };
   LinearStep(std::string name, Args args);
 
@@ -53,6 +53,7 @@ class LinearStep final : public PlanStep {
     int64_t rows = 0;
   };
 
+  ActivationForm InputForm() const;
   bool QuantizesInput() const;
   bool IsGated() const;
   int64_t PanelsAtOnce() const;

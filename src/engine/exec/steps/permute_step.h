@@ -14,7 +14,7 @@ namespace tenon {
 class PermuteStep final : public PlanStep {
  public:
   struct Args {
-    QuantizeRowFn quantize = nullptr;  // when out is kActI8
+    QuantizeRowFn quantize = nullptr;  // when out is quantized
     std::vector<int32_t> order;        // [columns] each from 0 to columns - 1
     Operand x;
     Operand out;

@@ -12,7 +12,7 @@ class RmsNormStep final : public PlanStep {
  public:
   struct Args {
     RmsNormFn norm = nullptr;
-    QuantizeRowFn quantize = nullptr;  // when out is kActI8
+    QuantizeRowFn quantize = nullptr;  // when out is quantized
     const float* weight = nullptr;     // [group]
     BinaryFn add = nullptr;            // when there is a residual
     int64_t group = 0;
@@ -37,7 +37,7 @@ class RmsNormStep final : public PlanStep {
 class LayerNormStep final : public PlanStep {
  public:
   struct Args {
-    QuantizeRowFn quantize = nullptr;  // when out is kActI8
+    QuantizeRowFn quantize = nullptr;  // when out is quantized
     const float* weight = nullptr;     // [columns]
     const float* bias = nullptr;       // [columns]
     float eps = 0.0F;
@@ -67,7 +67,10 @@ class QuantizeStep final : public PlanStep {
   };
   QuantizeStep(std::string name, const Args& args) : PlanStep(std::move(name)), args_(args) {}
 
-  std::string Describe() const override { return "quantize to int8, groups of 16"; }
+  std::string Describe() const override {
+    return args_.out.dtype == DType::kActI8 ? "quantize to int8, groups of 16"
+                                            : "quantize to int16, blocks of 32";
+  }
   Status Run(const StepContext& context) const override;
 
  private:

@@ -8,6 +8,7 @@ namespace tenon::avx2 {
 void GemmF32(const GemmArgs& args);
 void GemmF16(const GemmArgs& args);
 void GemmBF16(const GemmArgs& args);
+void GemmI14S32(const GemmArgs& args);
 void GemmU4S32(const GemmArgs& args);
 void GemmU4S32M(const GemmArgs& args);
 void GemmU4S16M(const GemmArgs& args);
@@ -20,6 +21,8 @@ void GemmU8S32(const GemmArgs& args);
 void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index);
 void QuantizeRow(const float* x, int64_t k, std::byte* out);
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out);
+void QuantizeWideBlock(const float* x, std::byte* row, int64_t k, int64_t index);
+void QuantizeWideRow(const float* x, int64_t k, std::byte* out);
 void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out);
 void Add(const float* a, const float* b, int64_t n, float* out);
 void Mul(const float* a, const float* b, int64_t n, float* out);

@@ -86,6 +86,17 @@ void StoreSteps(__m256 scale, __m256 multipliers, __m256i level_sums,
   _mm_storeu_ps(block.groups->step, _mm_movelh_ps(PickGroups(steps), PickGroups(sums)));
 }
 
+void RoundWide(const float* x, float inverse, int16_t* q) {
+  const __m256 factor = _mm256_set1_ps(inverse);
+  for (int64_t i = 0; i < kActivationBlockValues; i += 2 * kLanes) {
+    const __m256i low = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), factor));
+    const __m256i high = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + kLanes), factor));
+    // packs works on 128-bit halves: put in order by the permutation.
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + i),
+                        _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xd8));
+  }
+}
+
 }  // namespace
 
 void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
@@ -112,6 +123,19 @@ void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
   for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
     QuantizeBlock(x + b * kActivationBlockValues, out, k, b);
+  }
+}
+
+void QuantizeWideBlock(const float* x, std::byte* row, int64_t, int64_t index) {
+  const auto max = [](__m256i m, __m256i n) { return _mm256_max_epi32(m, n); };
+  const __m256i largest =
+      max(max(Magnitudes(x), Magnitudes(x + 8)), max(Magnitudes(x + 16), Magnitudes(x + 24)));
+  QuantizeWide(x, static_cast<uint32_t>(LargestLane(largest)), WideBlockAt(row, index), RoundWide);
+}
+
+void QuantizeWideRow(const float* x, int64_t k, std::byte* out) {
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
+    QuantizeWideBlock(x + b * kActivationBlockValues, out, k, b);
   }
 }
 

@@ -96,7 +96,26 @@ inline void RoundBlock(const float* x, float first_inverse, float second_inverse
   _mm_storeu_si128(pairs + 1, _mm_unpackhi_epi16(first, second));
 }
 
+inline void RoundWide(const float* x, float inverse, int16_t* q) {
+  for (int64_t i = 0; i < kActivationBlockValues; i += kLanes) {
+    const __m512 ratio = _mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inverse));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + i),
+                        _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(ratio)));
+  }
+}
+
 }  // namespace
+
+void QuantizeWideBlock(const float* x, std::byte* row, int64_t, int64_t index) {
+  const __m512i largest =
+      _mm512_max_epi32(Magnitudes(_mm512_loadu_ps(x)), Magnitudes(_mm512_loadu_ps(x + kLanes)));
+  QuantizeWide(x, MaxLane(largest), WideBlockAt(row, index), RoundWide);
+}
+
+void QuantizeWideRow(const float* x, int64_t k, std::byte* out) {
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b)
+    QuantizeWideBlock(x + b * kActivationBlockValues, out, k, b);
+}
 
 void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
   const auto magnitude = [](const float* group) {

@@ -123,7 +123,24 @@ inline float SumOfSquares(const float* x, int64_t n) {
   return HalvingSum(vaddq_f32(low, high));
 }
 
+void RoundWide(const float* x, float inverse, int16_t* q) {
+  for (int64_t i = 0; i < kActivationBlockValues; i += kLanes) {
+    const int32x4_t levels = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i), inverse));
+    vst1_s16(q + i, vmovn_s32(levels));
+  }
+}
+
 }  // namespace
+
+void QuantizeWideBlock(const float* x, std::byte* row, int64_t, int64_t index) {
+  QuantizeWide(x, LargestMagnitude(x, kActivationBlockValues, 0.0f), WideBlockAt(row, index),
+               RoundWide);
+}
+
+void QuantizeWideRow(const float* x, int64_t k, std::byte* out) {
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b)
+    QuantizeWideBlock(x + b * kActivationBlockValues, out, k, b);
+}
 
 void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
   const auto magnitude = [](const float* group) {

@@ -45,6 +45,11 @@ void RoundBlock(const float* x, float first_inverse, float second_inverse,
   }
 }
 
+void RoundWide(const float* x, float inverse, int16_t* q) {
+  for (int64_t i = 0; i < kActivationBlockValues; ++i)
+    q[i] = static_cast<int16_t>((x[i] * inverse + kExpRound) - kExpRound);
+}
+
 float SiluValue(float x) {
   return x / (1.0f + ExpScalar(-x));
 }
@@ -92,6 +97,17 @@ void QuantizeRow(const float* x, int64_t k, std::byte* out) {
 
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {
   RoundRow(x, k, MaxAbs(x, k, kLeastTokenRange), out, RoundBlock);
+}
+
+void QuantizeWideBlock(const float* x, std::byte* row, int64_t, int64_t index) {
+  const float largest = MaxAbs(x, kActivationBlockValues, 0.0f);
+  QuantizeWide(x, __builtin_bit_cast(uint32_t, largest), WideBlockAt(row, index), RoundWide);
+}
+
+void QuantizeWideRow(const float* x, int64_t k, std::byte* out) {
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b) {
+    QuantizeWideBlock(x + b * kActivationBlockValues, out, k, b);
+  }
 }
 
 void RmsNorm(const float* x, const float* weight, int64_t n, float eps, float* out) {

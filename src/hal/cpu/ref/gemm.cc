@@ -105,6 +105,27 @@ void QuantizedGemm(const GemmArgs& args) {
   }
 }
 
+int16_t WordAt(const std::byte* block, int64_t r, int64_t i) {
+  return Load<int16_t>(block + i / 2 * 64 + r * 4 + i % 2 * 2);
+}
+
+// Row r of a block of kI14S32 times a block of activations.
+int32_t WideDot(const std::byte* block, const WideBlock& x, int64_t r) {
+  int32_t dot = 0;
+  for (int64_t i = 0; i < kActivationBlockValues; ++i) {
+    const int32_t word = WordAt(block, r, i);
+    dot += (i < 4 ? word >> 2 : word) * x.q[i];
+  }
+  return dot;
+}
+
+float WideScale(const std::byte* block, int64_t r) {
+  uint32_t exponent = 0;
+  for (int64_t i = 0; i < 4; ++i)
+    exponent |= (static_cast<uint32_t>(WordAt(block, r, i)) & 3u) << 2 * i;
+  return __builtin_bit_cast(float, exponent << 23);
+}
+
 float LoadWeight(const std::byte* panel, int64_t index, PackedKind kind) {
   if (kind == PackedKind::kF32) {
     return Load<float>(panel + index * 4);
@@ -138,6 +159,22 @@ void GemmF16(const GemmArgs& args) {
 }
 void GemmBF16(const GemmArgs& args) {
   FloatGemm<PackedKind::kBF16>(args);
+}
+void GemmI14S32(const GemmArgs& args) {
+  constexpr int64_t kBlockBytes = PackedBlockBytes(PackedKind::kI14S32);
+  for (int64_t t = 0; t < args.tokens; ++t) {
+    const std::byte* row = args.activations + t * args.activation_stride;
+    for (int64_t r = 0; r < kPanelRows; ++r) {
+      float acc = 0.0f;
+      for (int64_t b = 0; b < args.k / kActivationBlockValues; ++b) {
+        const std::byte* block = args.panel + b * kBlockBytes;
+        const auto x = Load<WideBlock>(row + b * static_cast<int64_t>(sizeof(WideBlock)));
+        const auto dot = static_cast<float>(WideDot(block, x, r));
+        acc = __builtin_fmaf(WideScale(block, r) * x.scale, dot, acc);
+      }
+      args.out[t * args.out_stride + r] = acc;
+    }
+  }
 }
 void GemmU4S32(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kU4S32>(args);
