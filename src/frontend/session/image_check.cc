@@ -44,11 +44,6 @@ std::string FirstLine(const fs::path& path) {
   return line;
 }
 
-bool IsOfThisUser(const fs::path& path) {
-  struct stat info = {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid();
-}
-
 fs::file_time_type TimeOfChange(const fs::path& path) {
   std::error_code error;
   const fs::file_time_type time = fs::last_write_time(path, error);
@@ -56,6 +51,11 @@ fs::file_time_type TimeOfChange(const fs::path& path) {
 }
 
 }  // namespace
+
+bool IsOfThisUser(const fs::path& path) {
+  struct stat info = {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid();
+}
 
 std::string ImageState(const fs::path& image) {
   const std::string boot = FirstLine(kBootFile);
@@ -78,9 +78,10 @@ void RememberImageCheck(const fs::path& image, const std::string& state) {
   partial += fmt::format(".{}.partial", ::getpid());
   std::error_code error;
   // Not synced: after a power failure its boot is over.
-  if (std::ofstream(partial) << state << '\n' << std::flush)
+  const bool is_written = !!(std::ofstream(partial) << state << '\n' << std::flush);
+  if (is_written)
     fs::rename(partial, path, error);
-  if (error)
+  if (!is_written || error)
     fs::remove(partial, error);
 }
 

@@ -13,6 +13,9 @@
 
 namespace tenon {
 
+// A file that this user has put there. Others are not read: they could hold anything.
+bool IsOfThisUser(const std::filesystem::path& path);
+
 // The image's state in a line. Empty: it or the boot can't be told, or it changed just now and
 // could change again without another time, so nothing is remembered.
 std::string ImageState(const std::filesystem::path& image);

@@ -69,12 +69,6 @@ std::string OriginOf(const ModelSource& source) {
   return path.string();
 }
 
-// Files that another user has put there are not read: they could hold anything.
-bool IsOurs(const fs::path& path) {
-  struct stat info = {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid();
-}
-
 // Maps the image, compared with its digest unless it was since it last changed.
 Result<WeightImage> OpenChecked(const fs::path& path, const WeightImageLabel& label,
                                 ThreadPool& pool) {
@@ -146,7 +140,7 @@ std::optional<WeightImage> WeightFileCache::Find(std::string_view layout, uint64
   label.layout = HashText(layout);
   label.size = size;
   const fs::path path = PathOf(label);
-  if (!IsOurs(path))
+  if (!IsOfThisUser(path))
     return std::nullopt;
   Result<WeightImage> image = OpenChecked(path, label, pool);
   if (image.ok()) {
@@ -265,7 +259,7 @@ std::unique_ptr<WeightCache> OpenWeightFileCache(const fs::path& directory,
 std::vector<CachedWeights> ListCachedWeights(const fs::path& directory) {
   std::vector<std::pair<fs::file_time_type, CachedWeights>> found;
   for (const fs::path& file : FilesIn(directory)) {
-    if (file.extension() != kSuffix || !IsOurs(file))
+    if (file.extension() != kSuffix || !IsOfThisUser(file))
       continue;
     Result<WeightImageLabel> label = ReadWeightImageLabel(file);
     if (!label.ok())

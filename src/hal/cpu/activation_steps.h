@@ -117,4 +117,11 @@ static inline void RoundRow(const float* x, int64_t k, float range, std::byte* o
   }
 }
 
+// A row of k values, block after block, by a set's function for one (QuantizeBlockFn).
+template <class Block>
+static inline void QuantizeBlocks(const float* x, int64_t k, std::byte* out, Block quantize) {
+  for (int64_t b = 0; b < k / kActivationBlockValues; ++b)
+    quantize(x + b * kActivationBlockValues, out, k, b);
+}
+
 }  // namespace tenon

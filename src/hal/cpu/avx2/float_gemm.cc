@@ -1,6 +1,6 @@
 // Panels of float weights times float activations.
 #include "hal/cpu/avx2/avx2_kernels.h"
-#include "hal/cpu/avx2/vector_math.h"
+#include "hal/cpu/avx2/gemm_parts.h"
 
 namespace tenon::avx2 {
 namespace {
@@ -18,7 +18,7 @@ __m256 LoadWeights(const std::byte* panel, int64_t i, int half) {
 template <PackedKind kKind, int kTokens>
 void Tile(const GemmArgs& args, int64_t token) {
   const float* x[kTokens];
-  __m256 acc[kTokens][2];
+  PanelSums<kTokens> acc;
 #pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
     const std::byte* row = args.activations + (token + t) * args.activation_stride;
@@ -38,12 +38,7 @@ void Tile(const GemmArgs& args, int64_t token) {
       acc[t][1] = _mm256_fmadd_ps(high, value, acc[t][1]);
     }
   }
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    float* out = args.out + (token + t) * args.out_stride;
-    _mm256_storeu_ps(out, acc[t][0]);
-    _mm256_storeu_ps(out + kLanes, acc[t][1]);
-  }
+  StoreSums<kTokens>(args, token, acc);
 }
 
 // Six tokens are twelve accumulators, two vectors of weights and one broadcast.

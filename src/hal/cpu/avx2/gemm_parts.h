@@ -123,6 +123,26 @@ template <PackedKind kKind>
   return _mm256_mul_ps(zero, LoadD<kKind>(block, group, half));
 }
 
+// What the products of a panel are added to: [token][half of the rows], eight rows each.
+template <int kTokens>
+using PanelSums = __m256[kTokens][2];
+
+// Integers of a block: [token][half of the rows].
+template <int kTokens>
+using PanelProducts = __m256i[kTokens][2];
+
+// The sums of tokens [token, token + kTokens) to their places.
+template <int kTokens>
+[[gnu::always_inline]] static inline void StoreSums(const GemmArgs& args, int64_t token,
+                                                    const PanelSums<kTokens>& acc) {
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    float* out = args.out + (token + t) * args.out_stride;
+    _mm256_storeu_ps(out, acc[t][0]);
+    _mm256_storeu_ps(out + kLanes, acc[t][1]);
+  }
+}
+
 // Lines of a panel are asked for before they are needed: the hardware's prefetch ends at every
 // page. Past a matrix's end this asks for lines that nobody needs, which is harmless.
 template <int64_t kBytes>

@@ -12,12 +12,6 @@ constexpr int kPairs = 16;  // vectors of a block: 16 rows x 2 k
 constexpr int64_t kBlockBytes = PackedBlockBytes(PackedKind::kI14S32);
 constexpr int64_t kWideBlockBytes = sizeof(WideBlock);
 
-// [token][half of the rows], eight rows each.
-template <int kTokens>
-using Sums = __m256[kTokens][2];
-template <int kTokens>
-using Products = __m256i[kTokens][2];
-
 [[gnu::always_inline]] inline __m256i LoadPairs(const std::byte* block, int pair, int half) {
   return LoadVector(block + pair * kVectorBytes + half * kHalfBytes);
 }
@@ -43,7 +37,7 @@ using Products = __m256i[kTokens][2];
 template <int kTokens>
 [[gnu::always_inline]] inline void MultiplyPair(const std::byte* block, int pair,
                                                 const Rows<kTokens>& rows,
-                                                Products<kTokens>& products) {
+                                                PanelProducts<kTokens>& products) {
   const __m256i low_rows = LoadWeights(block, pair, 0);
   const __m256i high_rows = LoadWeights(block, pair, 1);
 #pragma GCC unroll 8
@@ -60,8 +54,8 @@ template <int kTokens>
 
 template <int kTokens>
 [[gnu::always_inline]] inline void AddBlock(const std::byte* block, const Rows<kTokens>& rows,
-                                            Sums<kTokens>& acc) {
-  Products<kTokens> products;
+                                            PanelSums<kTokens>& acc) {
+  PanelProducts<kTokens> products;
 #pragma GCC unroll 16
   for (int pair = 0; pair < kPairs; ++pair) {
     MultiplyPair<kTokens>(block, pair, rows, products);
@@ -84,7 +78,7 @@ template <int kTokens>
 template <int kTokens>
 void Tile(const GemmArgs& args, int64_t token) {
   Rows<kTokens> rows = RowsAt<kTokens>(args, token, 0);
-  Sums<kTokens> acc;
+  PanelSums<kTokens> acc;
 #pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
     acc[t][0] = acc[t][1] = _mm256_setzero_ps();
@@ -97,12 +91,7 @@ void Tile(const GemmArgs& args, int64_t token) {
     AddBlock<kTokens>(block, rows, acc);
     Advance(rows, kWideBlockBytes);
   }
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    float* out = args.out + (token + t) * args.out_stride;
-    _mm256_storeu_ps(out, acc[t][0]);
-    _mm256_storeu_ps(out + kLanes, acc[t][1]);
-  }
+  StoreSums<kTokens>(args, token, acc);
 }
 
 }  // namespace

@@ -14,19 +14,11 @@ namespace {
 // Half of a first-level cache of 32 KiB: the activations of a tile take the rest.
 constexpr int64_t kStretchBytes = 16384;
 
-// What the products of a block are added to: [token][half of the rows], eight rows each.
-template <int kTokens>
-using Sums = __m256[kTokens][2];
-
-// Integers of a block: [token][half of the rows].
-template <int kTokens>
-using Products = __m256i[kTokens][2];
-
 // Adds the products of step kStep in 16 bits; the first step of a run sets the sums.
 template <int kTokens, class Block>
 [[gnu::always_inline]] inline void MultiplyStep(const Block& block, int step, int part,
                                                 bool is_first, const Rows<kTokens>& rows,
-                                                Products<kTokens>& sums) {
+                                                PanelProducts<kTokens>& sums) {
   const __m256i low_rows = block.Values(step, 0, part);
   const __m256i high_rows = block.Values(step, 1, part);
 #pragma GCC unroll 8
@@ -50,8 +42,8 @@ template <int kTokens, class Block>
 // tokens.
 template <int kTokens, class Block>
 [[gnu::always_inline]] inline void AddProducts(const Block& block, const Rows<kTokens>& rows,
-                                               const Products<kTokens>& products,
-                                               Sums<kTokens>& acc) {
+                                               const PanelProducts<kTokens>& products,
+                                               PanelSums<kTokens>& acc) {
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
     __m256 d = block.D(half);
@@ -72,11 +64,11 @@ template <int kTokens, class Block>
 // Values of up to five bits, in runs of the kSteps steps that 16 bits hold.
 template <int kSteps, int kTokens, class Block>
 [[gnu::always_inline]] inline void AddRuns(const Block& block, const Rows<kTokens>& rows,
-                                           Sums<kTokens>& acc) {
-  Products<kTokens> products;
+                                           PanelSums<kTokens>& acc) {
+  PanelProducts<kTokens> products;
 #pragma GCC unroll 2
   for (int begin = 0; begin < kBlockSteps; begin += kSteps) {
-    Products<kTokens> sums;
+    PanelProducts<kTokens> sums;
 #pragma GCC unroll 8
     for (int step = begin; step < begin + kSteps; ++step) {
       MultiplyStep<kTokens>(block, step, 0, step == begin, rows, sums);
@@ -97,9 +89,9 @@ template <int kSteps, int kTokens, class Block>
 // Bytes: their nibbles side by side; the factor 16 comes with the multipliers.
 template <int kTokens, class Block>
 [[gnu::always_inline]] inline void AddBytes(const Block& block, const Rows<kTokens>& rows,
-                                            Sums<kTokens>& acc) {
-  Products<kTokens> low;
-  Products<kTokens> high;
+                                            PanelSums<kTokens>& acc) {
+  PanelProducts<kTokens> low;
+  PanelProducts<kTokens> high;
 #pragma GCC unroll 8
   for (int step = 0; step < kBlockSteps; ++step) {
     MultiplyStep<kTokens>(block, step, 0, step == 0, rows, low);
@@ -121,24 +113,12 @@ template <int kTokens, class Block>
 // Adds a block's products with kTokens tokens.
 template <PackedKind kKind, int kTokens, class Block>
 [[gnu::always_inline]] inline void AddBlock(const Block& block, const Rows<kTokens>& rows,
-                                            Sums<kTokens>& acc) {
+                                            PanelSums<kTokens>& acc) {
   constexpr UnpackedLayout kLayout = UnpackedLayoutOf(kKind);
   if constexpr (kLayout.parts == 2) {
     AddBytes<kTokens>(block, rows, acc);
   } else {
     AddRuns<kLayout.steps_in_16_bits, kTokens>(block, rows, acc);
-  }
-}
-
-// The sums of tokens [token, token + kTokens) to their places.
-template <int kTokens>
-[[gnu::always_inline]] inline void StoreSums(const GemmArgs& args, int64_t token,
-                                             const Sums<kTokens>& acc) {
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    float* out = args.out + (token + t) * args.out_stride;
-    _mm256_storeu_ps(out, acc[t][0]);
-    _mm256_storeu_ps(out + kLanes, acc[t][1]);
   }
 }
 
@@ -154,7 +134,7 @@ struct Stretch {
 template <PackedKind kKind, int kTokens>
 void Tile(const GemmArgs& args, const Stretch& stretch, int64_t token) {
   Rows<kTokens> rows = RowsAt<kTokens>(args, token, stretch.first_block * kWholeBlockBytes);
-  Sums<kTokens> acc;
+  PanelSums<kTokens> acc;
 #pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
     const float* out = args.out + (token + t) * args.out_stride;
@@ -190,7 +170,7 @@ int64_t Tiles(const GemmArgs& args, Stretch& stretch, int64_t token) {
 template <PackedKind kKind, int kTokens>
 void MultiplyFew(const GemmArgs& args, __m256i codebook, int64_t token) {
   Rows<kTokens> rows = RowsAt<kTokens>(args, token, 0);
-  Sums<kTokens> acc;
+  PanelSums<kTokens> acc;
 #pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
     acc[t][0] = acc[t][1] = _mm256_setzero_ps();

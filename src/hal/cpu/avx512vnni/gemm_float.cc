@@ -1,5 +1,6 @@
 #include "hal/cpu/avx512vnni/avx512vnni_kernels.h"
 #include "hal/cpu/avx512vnni/vectors.h"
+#include "hal/cpu/token_tiles.h"
 
 namespace tenon::avx512vnni {
 namespace {
@@ -34,15 +35,10 @@ void GemmTokens(const GemmArgs& args, const std::byte* activations, float* out) 
 
 template <PackedKind kKind>
 void Gemm(const GemmArgs& args) {
-  int64_t t = 0;
-  const auto run = [&](auto gemm, int64_t tokens) {
-    for (; t + tokens <= args.tokens; t += tokens)
-      gemm(args, args.activations + t * args.activation_stride, args.out + t * args.out_stride);
-  };
   // Eight accumulators are what two FMA units with a latency of four need.
-  run(GemmTokens<kKind, 8>, 8);
-  run(GemmTokens<kKind, 4>, 4);
-  run(GemmTokens<kKind, 1>, 1);
+  int64_t token = RunTiles(args, 0, 8, GemmTokens<kKind, 8>);
+  token = RunTiles(args, token, 4, GemmTokens<kKind, 4>);
+  RunTiles(args, token, 1, GemmTokens<kKind, 1>);
 }
 
 }  // namespace

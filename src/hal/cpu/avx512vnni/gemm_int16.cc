@@ -1,6 +1,7 @@
 // Panels of weights in 14 bits times activations in as many (PackedKind::kI14S32).
 #include "hal/cpu/avx512vnni/avx512vnni_kernels.h"
 #include "hal/cpu/avx512vnni/vectors.h"
+#include "hal/cpu/token_tiles.h"
 
 namespace tenon::avx512vnni {
 namespace {
@@ -58,15 +59,10 @@ void GemmTokens(const GemmArgs& args, const std::byte* activations, float* out) 
 }  // namespace
 
 void GemmI14S32(const GemmArgs& args) {
-  int64_t t = 0;
-  const auto run = [&](auto gemm, int64_t tokens) {
-    for (; t + tokens <= args.tokens; t += tokens)
-      gemm(args, args.activations + t * args.activation_stride, args.out + t * args.out_stride);
-  };
   // Eight sums are what two units with a latency of four or five need.
-  run(GemmTokens<8>, 8);
-  run(GemmTokens<4>, 4);
-  run(GemmTokens<1>, 1);
+  int64_t token = RunTiles(args, 0, 8, GemmTokens<8>);
+  token = RunTiles(args, token, 4, GemmTokens<4>);
+  RunTiles(args, token, 1, GemmTokens<1>);
 }
 
 }  // namespace tenon::avx512vnni

@@ -138,8 +138,7 @@ void QuantizeWideBlock(const float* x, std::byte* row, int64_t, int64_t index) {
 }
 
 void QuantizeWideRow(const float* x, int64_t k, std::byte* out) {
-  for (int64_t b = 0; b < k / kActivationBlockValues; ++b)
-    QuantizeWideBlock(x + b * kActivationBlockValues, out, k, b);
+  QuantizeBlocks(x, k, out, QuantizeWideBlock);
 }
 
 void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
@@ -150,8 +149,7 @@ void QuantizeBlock(const float* x, std::byte* row, int64_t k, int64_t index) {
 }
 
 void QuantizeRow(const float* x, int64_t k, std::byte* out) {
-  for (int64_t b = 0; b < k / kActivationBlockValues; ++b)
-    QuantizeBlock(x + b * kActivationBlockValues, out, k, b);
+  QuantizeBlocks(x, k, out, QuantizeBlock);
 }
 
 void QuantizeRowPerToken(const float* x, int64_t k, std::byte* out) {

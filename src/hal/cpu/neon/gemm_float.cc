@@ -1,5 +1,6 @@
 #include "hal/cpu/neon/neon_kernels.h"
 #include "hal/cpu/neon/vectors.h"
+#include "hal/cpu/token_tiles.h"
 
 namespace tenon::neon {
 namespace {
@@ -42,13 +43,8 @@ void GemmTokens(const GemmArgs& args, const std::byte* activations, float* out) 
 
 template <PackedKind kKind>
 void Gemm(const GemmArgs& args) {
-  int64_t t = 0;
-  const auto run = [&](auto gemm, int64_t tokens) {
-    for (; t + tokens <= args.tokens; t += tokens)
-      gemm(args, args.activations + t * args.activation_stride, args.out + t * args.out_stride);
-  };
-  run(GemmTokens<kKind, 4>, 4);
-  run(GemmTokens<kKind, 1>, 1);
+  int64_t token = RunTiles(args, 0, 4, GemmTokens<kKind, 4>);
+  RunTiles(args, token, 1, GemmTokens<kKind, 1>);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Panels of weights in 14 bits times activations in as many (PackedKind::kI14S32).
 #include "hal/cpu/neon/neon_kernels.h"
 #include "hal/cpu/neon/vectors.h"
+#include "hal/cpu/token_tiles.h"
 
 namespace tenon::neon {
 namespace {
@@ -77,14 +78,9 @@ void GemmTokens(const GemmArgs& args, const std::byte* activations, float* out) 
 }  // namespace
 
 void GemmI14S32(const GemmArgs& args) {
-  int64_t t = 0;
-  const auto run = [&](auto gemm, int64_t tokens) {
-    for (; t + tokens <= args.tokens; t += tokens)
-      gemm(args, args.activations + t * args.activation_stride, args.out + t * args.out_stride);
-  };
-  run(GemmTokens<8>, 8);
-  run(GemmTokens<4>, 4);
-  run(GemmTokens<1>, 1);
+  int64_t token = RunTiles(args, 0, 8, GemmTokens<8>);
+  token = RunTiles(args, token, 4, GemmTokens<4>);
+  RunTiles(args, token, 1, GemmTokens<1>);
 }
 
 }  // namespace tenon::neon

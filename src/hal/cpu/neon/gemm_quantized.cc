@@ -1,6 +1,7 @@
 #include "hal/cpu/neon/neon_kernels.h"
 #include "hal/cpu/neon/vectors.h"
 #include "hal/cpu/panel_layout.h"
+#include "hal/cpu/token_tiles.h"
 
 namespace tenon::neon {
 namespace {
@@ -171,15 +172,10 @@ void GemmTokens(const GemmArgs& args, const std::byte* activations, float* out) 
 
 template <PackedKind kKind>
 void Gemm(const GemmArgs& args) {
-  int64_t t = 0;
-  const auto run = [&](auto gemm, int64_t tokens) {
-    for (; t + tokens <= args.tokens; t += tokens)
-      gemm(args, args.activations + t * args.activation_stride, args.out + t * args.out_stride);
-  };
   // Four tokens' sums take 16 of the 32 registers.
-  run(GemmTokens<kKind, 4>, 4);
-  run(GemmTokens<kKind, 2>, 2);
-  run(GemmTokens<kKind, 1>, 1);
+  int64_t token = RunTiles(args, 0, 4, GemmTokens<kKind, 4>);
+  token = RunTiles(args, token, 2, GemmTokens<kKind, 2>);
+  RunTiles(args, token, 1, GemmTokens<kKind, 1>);
 }
 
 }  // namespace

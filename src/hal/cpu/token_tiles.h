@@ -1,0 +1,18 @@
+// Going through a product's tokens in tiles. Internal linkage (hal/cpu/panel_layout.h).
+#pragma once
+
+#include "hal/kernel_set.h"
+
+namespace tenon {
+
+// Tokens from `token` on, `count` at a time, by gemm(args, activations, out) with the first one's
+// rows; returns the first token that is left.
+template <class Gemm>
+static inline int64_t RunTiles(const GemmArgs& args, int64_t token, int64_t count, Gemm gemm) {
+  for (; token + count <= args.tokens; token += count)
+    gemm(args, args.activations + token * args.activation_stride,
+         args.out + token * args.out_stride);
+  return token;
+}
+
+}  // namespace tenon
