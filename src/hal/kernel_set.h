@@ -44,7 +44,12 @@ inline constexpr int64_t kActivationBlockValues = 32;
 //                        and k = 2p+j. It is q, but for k 0..3 it is 4q plus bits 2k and 2k+1 of
 //                        the row's byte e; d is the float with exponent field e and no other bit,
 //                        2^(e-127), infinite for 255. No scales follow.
-//   other than kI14S32, then the scales d[16] and, where the kind has them, the minima m[16],
+//   kF12S32:             8 vectors of 64 bytes; byte 4r+2j+h of vector v is the significand b of
+//                        row r and k = 4v+2h+j. Then 4 vectors of nibbles c: byte i of vector g has
+//                        that of byte i of vector 2g low and of vector 2g+1 high. q = b << (c & 7),
+//                        negative where c has bit 3; the shift is 0..5. Then e[16], bytes, of the
+//                        rows, from which d comes as above.
+//   other than these two, then the scales d[16] and, where the kind has them, the minima m[16],
 //   little-endian f16 (kCodebook4: float); kinds with groups of 16 (...S16...) store d for k 0..15,
 //   [m for k 0..15,] d for k 16..31 [, m for k 16..31].
 //
@@ -53,7 +58,8 @@ enum class PackedKind : uint8_t {
   kF32,           // per k: 16 floats
   kF16,           // per k: 16 f16
   kBF16,          // per k: 16 bf16
-  kI14S32,        // q -8191..8191:          1024 bytes  (F16 and BF16 where k % 32 == 0)
+  kI14S32,        // q -8191..8191:          1024 bytes  (F16 where k % 32 == 0)
+  kF12S32,        // q -8160..8160, 8 bits:  784 bytes   (BF16 and F16 with no more bits)
   kU4S32,         // q 0..15, zero point 8:  288 bytes   (Q4_0)
   kU4S32M,        // q 0..15, minima:        320 bytes   (Q4_1, Q4_K)
   kU4S16M,        // q 0..15, minima:        384 bytes   (Q2_K, Q3_K)
@@ -63,7 +69,7 @@ enum class PackedKind : uint8_t {
   kU6S16,         // q 0..63, zero point 32: 448 bytes   (Q6_K)
   kU8S32,         // q 0..255, zero point 128: 544 bytes (Q8_0)
 };
-inline constexpr int kPackedKindCount = 12;
+inline constexpr int kPackedKindCount = 13;
 
 // Whether the panel is in k-blocks of 32.
 inline constexpr bool IsQuantizedKind(PackedKind kind) {
@@ -72,7 +78,7 @@ inline constexpr bool IsQuantizedKind(PackedKind kind) {
 
 // Bytes of one k-block of a panel: 32 values of k for quantized kinds, one value of k otherwise.
 inline constexpr int64_t PackedBlockBytes(PackedKind kind) {
-  constexpr int64_t kBytes[kPackedKindCount] = {64,  32,  32,  1024, 288, 320,
+  constexpr int64_t kBytes[kPackedKindCount] = {64,  32,  32,  1024, 784, 288, 320,
                                                 384, 320, 352, 384,  448, 544};
   return kBytes[static_cast<int>(kind)];
 }
@@ -122,7 +128,7 @@ struct GroupsBlock {
 static_assert(sizeof(GroupsBlock) == 48);
 
 // A row of activations in 16 bits (DType::kActI16) of k values, k % 32 == 0: k / 32 blocks, for
-// weights of kI14S32. 32 products of 14 bits each stay in 32 bits: 32 * 8191^2 < 2^31.
+// weights of kI14S32 and kF12S32. 32 products of 14 bits each stay in 32 bits: 32 * 8191^2 < 2^31.
 //   R = max|x| (a NaN counting as the largest); scale = R * (1 / 8191)
 //   q = round-to-nearest-even of x * (8191 / R)
 // R < kLeastBlockRange: all zero. R infinite or NaN: scale NaN, q zero.
@@ -144,7 +150,7 @@ enum class ActivationForm : uint8_t {
 };
 
 inline constexpr ActivationForm FormFor(PackedKind kind) {
-  if (kind == PackedKind::kI14S32)
+  if (kind == PackedKind::kI14S32 || kind == PackedKind::kF12S32)
     return ActivationForm::kInt16;
   return IsQuantizedKind(kind) ? ActivationForm::kInt8 : ActivationForm::kFloat;
 }
@@ -171,8 +177,8 @@ inline constexpr int64_t GroupsBlocksOffset(int64_t k) {
 //   one d for 32: acc = fma(d * scale, float(multiplier[0] * i_0 + multiplier[1] * i_1), acc);
 //                 acc = fma(m, sum, acc)
 //   one d for 16: acc = fma(d_g * step[g], float(i_g), acc); acc = fma(m_g, sum[g], acc), g = 0, 1
-// kCodebook4S32 counts as bytes codebook[q] + 128 with zero point 128. kI14S32, with the exact dot
-// product i of a block: acc = fma(d * scale, float(i), acc). Float kinds:
+// kCodebook4S32 counts as bytes codebook[q] + 128 with zero point 128. kI14S32 and kF12S32, with
+// the exact dot product i of a block: acc = fma(d * scale, float(i), acc). Float kinds:
 //   acc = fma(w, x, acc) in ascending k.
 struct GemmArgs {
   const std::byte* panel;        // one packed panel, PackedPanelBytes(kind, k)

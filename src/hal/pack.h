@@ -19,9 +19,9 @@ namespace tenon {
 
 // Packed bytes outlive the process in files (engine/plan/weight_cache.h). To be raised whenever
 // PackPanel gives other bytes for the same rows.
-inline constexpr int kPackedLayoutVersion = 2;
+inline constexpr int kPackedLayoutVersion = 3;
 
-// The kind that a file's dtype in rows of k values is packed to.
+// The kind that a file's dtype in rows of k values is packed to by PackPanel.
 PackedKind PackedKindFor(DType dtype, int64_t k);
 
 // The codebook of a dtype with kCodebook4S32 (IQ4_NL, IQ4_XS, MXFP4: doubled values, scale halved),
@@ -38,6 +38,11 @@ struct PanelSource {
 
 // Packs one panel to PackedKindFor(dtype, k). REQUIRES: out.size() == PackedPanelBytes(kind, k).
 void PackPanel(const PanelSource& source, std::span<std::byte> out);
+
+// Packs one panel of F16 or BF16 to kF12S32, with the levels that kI14S32 has: F16 weights that
+// come from BF16 have no more bits. False: some have, the panel is then not to be used. REQUIRES:
+// k % 32 == 0, out.size() == PackedPanelBytes(kF12S32, k).
+[[nodiscard]] bool PackPanelF12(const PanelSource& source, std::span<std::byte> out);
 
 // Dequantizes exactly and packs to kF32 (the reference mode).
 void PackPanelF32(const PanelSource& source, std::span<std::byte> out);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
 #include "fmt/format.h"
+#include "hal/cpu/f12_panel.h"
 #include "hal/cpu/kernel_sets.h"
 #include "hal/kv_type.h"
 
@@ -29,8 +31,8 @@ constexpr int8_t kCodebook[16] = {-127, -90, -60, -40, -25, -12, -5, -1,
                                   0,    3,   8,   17,  33,  56,  88, 127};
 
 constexpr std::string_view kKindNames[kPackedKindCount] = {
-    "f32",      "f16",           "bf16",   "i14 s32",  "u4 s32", "u4 s32 m",
-    "u4 s16 m", "codebook4 s32", "u5 s32", "u5 s32 m", "u6 s16", "u8 s32"};
+    "f32",      "f16",           "bf16",   "i14 s32",  "f12 s32", "u4 s32", "u4 s32 m",
+    "u4 s16 m", "codebook4 s32", "u5 s32", "u5 s32 m", "u6 s16",  "u8 s32"};
 
 // The same numbers on every run (Knuth's 64-bit linear congruential generator).
 class Numbers {
@@ -76,6 +78,28 @@ std::vector<std::byte> RandomWidePanel(Numbers& numbers) {
     std::memcpy(panel.data() + i * 2, &stored, sizeof(stored));
   }
   return panel;
+}
+
+// The same of kF12S32: shifts in their range.
+std::vector<std::byte> RandomF12Panel(Numbers& numbers) {
+  std::vector<std::byte> panel(static_cast<size_t>(PackedPanelBytes(PackedKind::kF12S32, kK)));
+  const auto code = [&] { return (numbers.Next() % 6) | (numbers.Next() & 8U); };
+  for (int64_t i = 0; i < std::ssize(panel); ++i) {
+    const int64_t at = i % PackedBlockBytes(PackedKind::kF12S32);
+    uint32_t byte = numbers.Next();
+    if (at >= kF12Exponents)
+      byte = 0x70U | (byte & 15U);
+    else if (at >= kF12Nibbles)
+      byte = code() | code() << 4;
+    panel[static_cast<size_t>(i)] = static_cast<std::byte>(byte);
+  }
+  return panel;
+}
+
+std::vector<std::byte> PanelOf(PackedKind kind, Numbers& numbers) {
+  if (kind == PackedKind::kI14S32)
+    return RandomWidePanel(numbers);
+  return kind == PackedKind::kF12S32 ? RandomF12Panel(numbers) : RandomPanel(kind, numbers);
 }
 
 std::vector<std::byte> ActivationRows(const std::vector<float>& x, PackedKind kind) {
@@ -190,8 +214,7 @@ Status Compare(const KernelSet& set, std::string_view kernel, const std::vector<
 
 Status CheckGemm(const KernelSet& set, int kind_index, Numbers& numbers) {
   const auto kind = static_cast<PackedKind>(kind_index);
-  const std::vector<std::byte> panel =
-      kind == PackedKind::kI14S32 ? RandomWidePanel(numbers) : RandomPanel(kind, numbers);
+  const std::vector<std::byte> panel = PanelOf(kind, numbers);
   const std::vector<std::byte> rows = ActivationRows(RandomFloats(kTokens * kK, numbers), kind);
   return Compare(set, fmt::format("the matrix product of {}", kKindNames[kind_index]),
                  Multiply(set.gemm[kind_index], kind, panel, rows),

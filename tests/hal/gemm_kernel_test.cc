@@ -73,7 +73,7 @@ void AddWideBlock(const GemmCase& input, const std::byte* row, int64_t r, int64_
   const auto block = LoadAs<WideBlock>(row + index * static_cast<int64_t>(sizeof(WideBlock)));
   double products = 0;
   for (int64_t i = 0; i < 32; ++i) {
-    const PanelValue w = WideAt(input.panel.data(), r, index * 32 + i);
+    const PanelValue w = LevelAt(input.kind, input.panel.data(), r, index * 32 + i);
     products += static_cast<double>(w.d) * w.q * static_cast<double>(block.scale) * block.q[i];
   }
   dot->value += products;
@@ -83,7 +83,7 @@ void AddWideBlock(const GemmCase& input, const std::byte* row, int64_t r, int64_
 
 ExactDot Exact(const GemmCase& input, const std::byte* row, int64_t r) {
   ExactDot dot;
-  if (input.kind == PackedKind::kI14S32) {
+  if (FormFor(input.kind) == ActivationForm::kInt16) {
     for (int64_t block = 0; block < input.k / 32; ++block)
       AddWideBlock(input, row, r, block, &dot);
     return dot;
@@ -161,10 +161,22 @@ Bytes FilledWidePanel(int64_t k, std::byte fill) {
   return panel;
 }
 
+Bytes FilledF12Panel(int64_t k, std::byte fill) {
+  Bytes panel(static_cast<size_t>(PackedPanelBytes(PackedKind::kF12S32, k)), std::byte{0xff});
+  for (int64_t b = 0; b < k / 32; ++b) {
+    std::byte* block = panel.data() + b * PackedBlockBytes(PackedKind::kF12S32);
+    std::memset(block + 512, fill == std::byte{0} ? 0xdd : 0x55, 256);  // shift 5
+    std::memset(block + 768, 126, 16);
+  }
+  return panel;
+}
+
 // A panel whose quants are all bits `fill`, with d and m of 0.5.
 Bytes FilledPanel(PackedKind kind, int64_t k, std::byte fill) {
   if (kind == PackedKind::kI14S32)
     return FilledWidePanel(k, fill);
+  if (kind == PackedKind::kF12S32)
+    return FilledF12Panel(k, fill);
   Bytes panel(static_cast<size_t>(PackedPanelBytes(kind, k)), fill);
   const int64_t block_bytes = PackedBlockBytes(kind);
   for (int64_t block = 0; block < k / 32; ++block) {

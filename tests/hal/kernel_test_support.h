@@ -23,8 +23,8 @@ using Bytes = std::vector<std::byte>;
 using Floats = std::vector<float>;
 
 inline constexpr const char* kKindNames[kPackedKindCount] = {
-    "F32",    "F16",          "BF16",  "I14S32", "U4S32", "U4S32M",
-    "U4S16M", "Codebook4S32", "U5S32", "U5S32M", "U6S16", "U8S32"};
+    "F32",    "F16",          "BF16",  "I14S32", "F12S32", "U4S32", "U4S32M",
+    "U4S16M", "Codebook4S32", "U5S32", "U5S32M", "U6S16",  "U8S32"};
 
 // Spans both ends of int8, so that a kernel's signed products are tried at their limits.
 inline constexpr int8_t kTestCodebook[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -128,11 +128,30 @@ inline PanelValue WideAt(const std::byte* panel, int64_t r, int64_t i) {
   return {i % 32 < 4 ? (value - (value & 3)) / 4 : value, d, 0.0f};
 }
 
+// The same of kF12S32.
+inline PanelValue F12At(const std::byte* panel, int64_t r, int64_t i) {
+  const std::byte* block = panel + i / 32 * PackedBlockBytes(PackedKind::kF12S32);
+  const int64_t v = i % 32 / 4;
+  const int64_t byte = 4 * r + 2 * (i % 2) + i / 2 % 2;
+  const int codes = std::to_integer<int>(block[512 + v / 2 * 64 + byte]);
+  const int code = v % 2 == 0 ? codes % 16 : codes / 16;
+  const int exponent = std::to_integer<int>(block[768 + r]);
+  const float d =
+      exponent == 255 ? std::numeric_limits<float>::infinity() : std::ldexp(1.0f, exponent - 127);
+  const int level = std::to_integer<int>(block[v * 64 + byte]) * (1 << code % 8);
+  return {code < 8 ? level : -level, d, 0.0f};
+}
+
+// Of the kinds that meet activations of 16 bits.
+inline PanelValue LevelAt(PackedKind kind, const std::byte* panel, int64_t r, int64_t i) {
+  return kind == PackedKind::kI14S32 ? WideAt(panel, r, i) : F12At(panel, r, i);
+}
+
 // Row r, position i of k, of a panel of a quantized kind.
 inline PanelValue QuantizedAt(PackedKind kind, const std::byte* panel, int64_t r, int64_t i,
                               const int8_t* codebook) {
-  if (kind == PackedKind::kI14S32)
-    return WideAt(panel, r, i);
+  if (FormFor(kind) == ActivationForm::kInt16)
+    return LevelAt(kind, panel, r, i);
   const std::byte* block = panel + i / 32 * PackedBlockBytes(kind);
   const int64_t step = i % 32 / 4;
   const int64_t byte = r * 4 + i % 4;
@@ -187,10 +206,31 @@ inline Bytes RandomWidePanel(int64_t k, Random* random) {
   return panel;
 }
 
+// Some blocks all zero, some with one code everywhere.
+inline Bytes RandomF12Panel(int64_t k, Random* random) {
+  Bytes panel(static_cast<size_t>(PackedPanelBytes(PackedKind::kF12S32, k)));
+  const auto code = [&] { return random->Integer(0, 5) + 8 * random->Integer(0, 1); };
+  for (int64_t b = 0; b < k / 32; ++b) {
+    std::byte* block = panel.data() + b * PackedBlockBytes(PackedKind::kF12S32);
+    const bool is_zero = random->Integer(0, 9) == 0;
+    for (int64_t i = 0; i < 512; ++i)
+      block[i] = is_zero ? std::byte{0} : random->Byte();
+    const bool is_even = random->Integer(0, 3) == 0;
+    const int64_t every = code();
+    for (int64_t i = 512; i < 768; ++i)
+      block[i] = static_cast<std::byte>(is_even ? every * 17 : code() + 16 * code());
+    for (int64_t i = 768; i < 784; ++i)
+      block[i] = static_cast<std::byte>(random->Integer(105, 125));
+  }
+  return panel;
+}
+
 // A panel of random quants and scales, some groups all zero.
 inline Bytes RandomPanel(PackedKind kind, int64_t k, Random* random) {
   if (kind == PackedKind::kI14S32)
     return RandomWidePanel(k, random);
+  if (kind == PackedKind::kF12S32)
+    return RandomF12Panel(k, random);
   Bytes panel(static_cast<size_t>(PackedPanelBytes(kind, k)));
   if (!IsQuantizedKind(kind)) {
     for (int64_t i = 0; i < k * 16; ++i) {

@@ -27,7 +27,7 @@ std::vector<PackCase> PackCases() {
   return {
       {DType::kF32, PackedKind::kF32, kExact, {}},
       {DType::kF16, PackedKind::kI14S32, kBlock, {}},
-      {DType::kBF16, PackedKind::kI14S32, kBlock, {}},
+      {DType::kBF16, PackedKind::kF12S32, kBlock, {}},
       {DType::kQ4_0, PackedKind::kU4S32, kExact, {offsetof(BlockQ4_0, d)}},
       {DType::kQ4_1, PackedKind::kU4S32M, kExact, {offsetof(BlockQ4_1, d), offsetof(BlockQ4_1, m)}},
       {DType::kQ5_0, PackedKind::kU5S32, kExact, {offsetof(BlockQ5_0, d)}},
@@ -205,7 +205,8 @@ class PackHalfs : public testing::TestWithParam<DType> {
   }
   // The packed values of one row of 32.
   std::vector<PanelValue> PackRow(const std::vector<uint16_t>& row) const {
-    Bytes panel(static_cast<size_t>(PackedPanelBytes(PackedKind::kI14S32, 32)), std::byte{0xee});
+    const PackedKind kind = PackedKindFor(GetParam(), 32);
+    Bytes panel(static_cast<size_t>(PackedPanelBytes(kind, 32)), std::byte{0xee});
     PackPanel({.dtype = GetParam(),
                .rows = reinterpret_cast<const std::byte*>(row.data()),
                .row_count = 1,
@@ -213,7 +214,7 @@ class PackHalfs : public testing::TestWithParam<DType> {
               panel);
     std::vector<PanelValue> values;
     for (int64_t i = 0; i < 32; ++i)
-      values.push_back(WideAt(panel.data(), 0, i));
+      values.push_back(LevelAt(kind, panel.data(), 0, i));
     return values;
   }
 };
@@ -269,6 +270,68 @@ INSTANTIATE_TEST_SUITE_P(DTypes, PackHalfs, testing::Values(DType::kF16, DType::
                          [](const testing::TestParamInfo<DType>& param) {
                            return std::string(DTypeName(param.param));
                          });
+
+PanelSource RowOf(DType dtype, const std::vector<uint16_t>& row) {
+  return {.dtype = dtype,
+          .rows = reinterpret_cast<const std::byte*>(row.data()),
+          .row_count = 1,
+          .k = std::ssize(row)};
+}
+
+Bytes EmptyPanel(PackedKind kind, int64_t k) {
+  return Bytes(static_cast<size_t>(PackedPanelBytes(kind, k)), std::byte{0xee});
+}
+
+// F16 weights that were BF16 once: both forms hold the same numbers, down to subnormal ones.
+TEST(PackF12, HasTheLevelsOfI14) {
+  Random random(6);
+  for (int power = -24; power < 15; ++power) {
+    std::vector<uint16_t> row(96);
+    for (uint16_t& bits : row) {
+      const float value =
+          std::ldexp(random.Normal(), power - static_cast<int>(random.Integer(0, 14)));
+      bits = F32ToF16(BF16ToF32(F32ToBF16(value)));
+    }
+    Bytes wide = EmptyPanel(PackedKind::kI14S32, 96);
+    Bytes narrow = EmptyPanel(PackedKind::kF12S32, 96);
+    PackPanel(RowOf(DType::kF16, row), wide);
+    EXPECT_TRUE(PackPanelF12(RowOf(DType::kF16, row), narrow)) << power;
+    for (int64_t i = 0; i < 96; ++i) {
+      const PanelValue expected = WideAt(wide.data(), 0, i);
+      const PanelValue found = F12At(narrow.data(), 0, i);
+      EXPECT_EQ(found.q, expected.q) << power << ", " << i;
+      EXPECT_EQ(found.d, expected.d) << power << ", " << i;
+    }
+  }
+}
+
+// Every BF16 there is, beside ones of other sizes.
+TEST(PackF12, TakesEveryBF16) {
+  for (int largest = 0; largest < 0x7f80; largest += 0x55) {
+    std::vector<uint16_t> row;
+    for (int below = 0; below < 32; ++below) {
+      const int bits = std::max(largest - below * 37, 0);
+      row.push_back(static_cast<uint16_t>(bits | below % 2 << 15));
+    }
+    Bytes panel = EmptyPanel(PackedKind::kF12S32, 32);
+    EXPECT_TRUE(PackPanelF12(RowOf(DType::kBF16, row), panel)) << largest;
+    for (int64_t i = 0; i < 32; ++i) {
+      const PanelValue value = F12At(panel.data(), 0, i);
+      const float expected = BF16ToF32(row[static_cast<size_t>(i)]);
+      EXPECT_NEAR(static_cast<float>(value.q) * value.d, expected, value.d / 2) << largest;
+    }
+  }
+}
+
+TEST(PackF12, RefusesMoreBits) {
+  std::vector<uint16_t> row(64, F32ToF16(1.0f));
+  Bytes panel = EmptyPanel(PackedKind::kF12S32, 64);
+  EXPECT_TRUE(PackPanelF12(RowOf(DType::kF16, row), panel));
+  row[45] = F32ToF16(1.0f + 0x1p-8f);
+  EXPECT_FALSE(PackPanelF12(RowOf(DType::kF16, row), panel));
+  row[45] = F32ToF16((1.0f + 0x1p-8f) / 64);  // its last bit is below the levels
+  EXPECT_TRUE(PackPanelF12(RowOf(DType::kF16, row), panel));
+}
 
 // Rows of no whole blocks stay in their own type.
 TEST(PackFloats, HalfsOutsideOfBlocks) {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/check.h"
-#include "hal/pack.h"
 #include "quant/dequantize.h"
 #include "quant/quantize.h"
 
@@ -41,24 +41,35 @@ DType WeightStore::PackedFrom(const WeightView& view, std::string_view name) con
   return fits && bits > 5 * view.columns ? DType::kQ4_1 : view.dtype;
 }
 
+// The row in the middle: WeightIdentity of the frontend has read from there already.
+Result<bool> WeightStore::LooksLikeBF16(const WeightSource& source, const std::string& name,
+                                        const WeightView& view) const {
+  const auto row_bytes = static_cast<size_t>(DTypeRowBytes(view.dtype, view.columns));
+  const auto panel_bytes = static_cast<size_t>(PackedPanelBytes(PackedKind::kF12S32, view.columns));
+  std::vector<std::byte> row(row_bytes);
+  std::vector<std::byte> panel(panel_bytes);
+  TENON_RETURN_IF_ERROR(source.ReadAt(name, static_cast<size_t>(view.rows / 2) * row_bytes, row));
+  return PackPanelF12({view.dtype, row.data(), 1, view.columns}, panel);
+}
+
 Result<WeightStore> WeightStore::Prepare(const WeightSource& source, const Names& names,
                                          const KernelSet& kernels, ActivationMode mode,
                                          WeightRounding rounding) {
   WeightStore store;
+  store.kernels_ = &kernels;
   store.mode_ = mode;
   store.rounding_ = rounding;
   store.head_ = names.head;
   for (const std::string& name : names.matrices)
-    TENON_RETURN_IF_ERROR(store.AddStack(source, {name, 1}, kernels));
+    TENON_RETURN_IF_ERROR(store.AddStack(source, {name, 1}));
   for (const Stack& stack : names.stacks)
-    TENON_RETURN_IF_ERROR(store.AddStack(source, stack, kernels));
+    TENON_RETURN_IF_ERROR(store.AddStack(source, stack));
   for (const std::string& name : names.vectors)
     TENON_RETURN_IF_ERROR(store.AddVector(source, name));
   return store;
 }
 
-Status WeightStore::AddStack(const WeightSource& source, const Stack& stack,
-                             const KernelSet& kernels) {
+Status WeightStore::AddStack(const WeightSource& source, const Stack& stack) {
   const std::string& name = stack.name;
   if (matrix_index_.contains(name))
     return {};
@@ -66,22 +77,52 @@ Status WeightStore::AddStack(const WeightSource& source, const Stack& stack,
   Matrix matrix;
   matrix.name = name;
   matrix.packed_from = PackedFrom(view, name);
-  PackedMatrix& packed = matrix.packed;
-  packed.kind = mode_ == ActivationMode::kFloat ? PackedKind::kF32
-                                                : PackedKindFor(matrix.packed_from, view.columns);
-  packed.count = stack.count;
-  packed.rows = view.rows / stack.count;
-  packed.columns = view.columns;
-  packed.panel_bytes = PackedPanelBytes(packed.kind, view.columns);
-  packed.codebook = CodebookFor(matrix.packed_from);
-  packed.gemm = kernels.gemm[static_cast<size_t>(packed.kind)];
-  if (packed.gemm == nullptr)
+  matrix.packed.count = stack.count;
+  matrix.packed.rows = view.rows / stack.count;
+  matrix.packed.columns = view.columns;
+  matrix.packed.codebook = CodebookFor(matrix.packed_from);
+  PackedKind kind = mode_ == ActivationMode::kFloat
+                        ? PackedKind::kF32
+                        : PackedKindFor(matrix.packed_from, view.columns);
+  if (kind == PackedKind::kI14S32) {
+    TENON_ASSIGN_OR_RETURN(matrix.is_guessed, LooksLikeBF16(source, name, view));
+    kind = matrix.is_guessed ? PackedKind::kF12S32 : kind;
+  }
+  SetKind(matrix, kind);
+  if (matrix.packed.gemm == nullptr)
     return Unsupported(fmt::format("no kernel takes {} weights", DTypeName(view.dtype)), name);
   matrix.offset = bytes_;
-  bytes_ += AlignUp(packed.panel_bytes * packed.panels() * packed.count);
+  bytes_ += AlignUp(BytesOf(matrix.packed));
   matrix_index_.emplace(name, matrices_.size());
   matrices_.push_back(std::move(matrix));
   return {};
+}
+
+void WeightStore::SetKind(Matrix& matrix, PackedKind kind) const {
+  PackedMatrix& packed = matrix.packed;
+  packed.kind = kind;
+  packed.panel_bytes = PackedPanelBytes(kind, packed.columns);
+  packed.gemm = kernels_->gemm[static_cast<size_t>(kind)];
+}
+
+void WeightStore::SetGuessed(PackedKind kind) {
+  for (Matrix& matrix : matrices_) {
+    if (matrix.is_guessed)
+      SetKind(matrix, kind);
+  }
+  Place();
+}
+
+void WeightStore::Place() {
+  bytes_ = 0;
+  for (Matrix& matrix : matrices_) {
+    matrix.offset = bytes_;
+    bytes_ += AlignUp(BytesOf(matrix.packed));
+  }
+  for (Vector& vector : vectors_) {
+    vector.offset = bytes_;
+    bytes_ += AlignUp(vector.size * static_cast<int64_t>(sizeof(float)));
+  }
 }
 
 int64_t WeightStore::vector_bytes() const {
@@ -119,23 +160,33 @@ std::string WeightStore::LayoutText() const {
 
 Status WeightStore::Load(const WeightSource& source, ThreadPool& pool, WeightCache* cache) {
   TENON_CHECK(base_ == nullptr);
-  if (cache == nullptr) {
+  if (cache != nullptr) {
+    if (TakeImage(*cache, pool))
+      return image_->pages == WeightPages::kCopied ? CopyImage(pool) : Status();
+    // An earlier start may have found that the guesses were wrong.
+    if (std::ranges::any_of(matrices_, &Matrix::is_guessed)) {
+      SetGuessed(PackedKind::kI14S32);
+      if (TakeImage(*cache, pool))
+        return image_->pages == WeightPages::kCopied ? CopyImage(pool) : Status();
+      SetGuessed(PackedKind::kF12S32);
+    }
+  }
+  const auto allocate = [&]() -> Status {
     TENON_ASSIGN_OR_RETURN(buffer_, Buffer::Allocate(static_cast<size_t>(bytes_)));
     target_ = buffer_.data();
-    return Pack(source, pool);
-  }
-  const std::string layout = LayoutText();
-  const auto size = static_cast<uint64_t>(bytes_);
-  image_ = cache->Find(layout, size, pool);
-  if (image_.has_value()) {
-    if (image_->pages == WeightPages::kCopied)
-      return CopyImage(pool);
-    SetBase(image_->file.bytes().data() + image_->offset);
     return {};
-  }
-  TENON_RETURN_IF_ERROR(Load(source, pool));
-  cache->Save(layout, buffer_.bytes());
+  };
+  TENON_RETURN_IF_ERROR(PackTo(allocate, source, pool));
+  if (cache != nullptr)
+    cache->Save(LayoutText(), buffer_.bytes());
   return {};
+}
+
+bool WeightStore::TakeImage(WeightCache& cache, ThreadPool& pool) {
+  image_ = cache.Find(LayoutText(), static_cast<uint64_t>(bytes_), pool);
+  if (image_.has_value() && image_->pages == WeightPages::kMapped)
+    SetBase(image_->file.bytes().data() + image_->offset);
+  return image_.has_value();
 }
 
 Status WeightStore::CopyImage(ThreadPool& pool) {
@@ -160,10 +211,14 @@ Status WeightStore::CopyImage(ThreadPool& pool) {
 Status WeightStore::LoadSpilled(const WeightSource& source, ThreadPool& pool,
                                 const WeightSpill& spill) {
   TENON_CHECK(base_ == nullptr);
-  TENON_ASSIGN_OR_RETURN(spill_, SpillBuffer::Create(spill.directory, static_cast<size_t>(bytes_)));
   resident_bytes_ = spill.resident_bytes;
-  target_ = spill_->data();
-  return Pack(source, pool);
+  const auto allocate = [&]() -> Status {
+    TENON_ASSIGN_OR_RETURN(spill_,
+                           SpillBuffer::Create(spill.directory, static_cast<size_t>(bytes_)));
+    target_ = spill_->data();
+    return {};
+  };
+  return PackTo(allocate, source, pool);
 }
 
 int64_t WeightStore::OffsetOf(const PackedMatrix& matrix) const {
@@ -184,18 +239,33 @@ void WeightStore::Release(const PackedMatrix& matrix) const {
     spill_->Release(static_cast<uint64_t>(begin), static_cast<uint64_t>(bytes));
 }
 
-Status WeightStore::Pack(const WeightSource& source, ThreadPool& pool) {
+Status WeightStore::PackTo(const std::function<Status()>& allocate, const WeightSource& source,
+                           ThreadPool& pool) {
+  TENON_RETURN_IF_ERROR(allocate());
+  TENON_ASSIGN_OR_RETURN(Fit fit, Pack(source, pool));
+  if (fit == Fit::kNotGuessed) {
+    SetGuessed(PackedKind::kI14S32);
+    TENON_RETURN_IF_ERROR(allocate());
+    TENON_ASSIGN_OR_RETURN(fit, Pack(source, pool));
+  }
+  TENON_CHECK(fit == Fit::kAll);
+  SetBase(target_);
+  return {};
+}
+
+Result<WeightStore::Fit> WeightStore::Pack(const WeightSource& source, ThreadPool& pool) {
   for (const Matrix& matrix : matrices_) {
-    TENON_RETURN_IF_ERROR(PackMatrix(source, matrix, pool));
+    TENON_ASSIGN_OR_RETURN(const Fit fit, PackMatrix(source, matrix, pool));
     // The system maps pages around each one that is read, so neighbours came back after their
     // release; over hundreds of matrices they would add up to the peak.
     source.ReleaseAll();
+    if (fit == Fit::kNotGuessed)
+      return fit;
   }
   for (const Vector& vector : vectors_)
     TENON_RETURN_IF_ERROR(LoadVector(source, vector));
   source.ReleaseAll();
-  SetBase(target_);
-  return {};
+  return Fit::kAll;
 }
 
 void WeightStore::SetBase(const std::byte* base) {
@@ -204,15 +274,32 @@ void WeightStore::SetBase(const std::byte* base) {
     matrix.packed.data = base + matrix.offset;
 }
 
-Status WeightStore::PackMatrix(const WeightSource& source, const Matrix& matrix,
-                               ThreadPool& pool) const {
-  for (int64_t index = 0; index < matrix.packed.count; ++index)
-    TENON_RETURN_IF_ERROR(PackOne(source, matrix, index, pool));
-  return {};
+Result<WeightStore::Fit> WeightStore::PackMatrix(const WeightSource& source, const Matrix& matrix,
+                                                 ThreadPool& pool) const {
+  for (int64_t index = 0; index < matrix.packed.count; ++index) {
+    TENON_ASSIGN_OR_RETURN(const Fit fit, PackOne(source, matrix, index, pool));
+    if (fit == Fit::kNotGuessed)
+      return fit;
+  }
+  return Fit::kAll;
 }
 
-Status WeightStore::PackOne(const WeightSource& source, const Matrix& matrix, int64_t index,
-                            ThreadPool& pool) const {
+// False: the weights do not fit the guessed kind.
+bool WeightStore::PackPanelOf(const Matrix& matrix, const PanelSource& rows,
+                              std::span<std::byte> out) {
+  if (matrix.is_guessed && matrix.packed.kind == PackedKind::kF12S32)
+    return PackPanelF12(rows, out);
+  if (matrix.packed.kind == PackedKind::kF32)
+    PackPanelF32(rows, out);
+  else if (matrix.packed_from != rows.dtype)
+    PackRounded(rows, matrix.packed_from, out);
+  else
+    PackPanel(rows, out);
+  return true;
+}
+
+Result<WeightStore::Fit> WeightStore::PackOne(const WeightSource& source, const Matrix& matrix,
+                                              int64_t index, ThreadPool& pool) const {
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(matrix.name));
   const PackedMatrix& packed = matrix.packed;
   const int64_t row_bytes = DTypeRowBytes(view.dtype, view.columns);
@@ -221,20 +308,16 @@ Status WeightStore::PackOne(const WeightSource& source, const Matrix& matrix, in
   TENON_ASSIGN_OR_RETURN(const auto bytes, source.BytesAt(matrix.name, offset, whole));
   const int64_t begin_out = matrix.offset + index * packed.panels() * packed.panel_bytes;
   std::byte* out = target_ + begin_out;
-  auto pack_panel = [&](int64_t panel) {
-    PanelSource rows{view.dtype, bytes.data() + panel * kPanelRows * row_bytes,
-                     std::min(kPanelRows, packed.rows - panel * kPanelRows), view.columns};
-    const std::span<std::byte> target(out + panel * packed.panel_bytes,
-                                      static_cast<size_t>(packed.panel_bytes));
-    if (mode_ == ActivationMode::kFloat)
-      PackPanelF32(rows, target);
-    else if (matrix.packed_from != view.dtype)
-      PackRounded(rows, matrix.packed_from, target);
-    else
-      PackPanel(rows, target);
+  std::atomic<bool> fits = true;
+  const auto pack_panel = [&](int64_t panel) {
+    const PanelSource rows{view.dtype, bytes.data() + panel * kPanelRows * row_bytes,
+                           std::min(kPanelRows, packed.rows - panel * kPanelRows), view.columns};
+    if (!PackPanelOf(matrix, rows,
+                     {out + panel * packed.panel_bytes, static_cast<size_t>(packed.panel_bytes)}))
+      fits = false;
   };
   const int64_t step = std::max<int64_t>(1, kReleaseBytes / (row_bytes * kPanelRows));
-  for (int64_t first = 0; first < packed.panels(); first += step) {
+  for (int64_t first = 0; first < packed.panels() && fits; first += step) {
     const int64_t count = std::min(step, packed.panels() - first);
     pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t panel = first + begin; panel < first + end; ++panel)
@@ -248,7 +331,7 @@ Status WeightStore::PackOne(const WeightSource& source, const Matrix& matrix, in
       spill_->Release(static_cast<uint64_t>(begin_out + first * packed.panel_bytes),
                       static_cast<uint64_t>(count * packed.panel_bytes));
   }
-  return {};
+  return fits ? Fit::kAll : Fit::kNotGuessed;
 }
 
 Status WeightStore::LoadVector(const WeightSource& source, const Vector& vector) const {

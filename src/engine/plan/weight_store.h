@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@
 #include "engine/plan/weight_source.h"
 #include "graph/passes/optimize.h"
 #include "hal/kernel_set.h"
+#include "hal/pack.h"
 #include "hal/thread_pool.h"
 #include "tensor/buffer.h"
 #include "tensor/spill_buffer.h"
@@ -82,14 +84,17 @@ class WeightStore {
     std::string head;
   };
 
-  // Sizes everything; reads no tensor data. With ActivationMode::kFloat every matrix is dequantized
-  // to float: the reference mode. Fails when a weight is missing or no kernel takes it.
+  // Sizes everything; reads no more than a row of each F16 matrix, from which it guesses whether
+  // the weights come from BF16 and take 12 bits each (kF12S32). With ActivationMode::kFloat every
+  // matrix is dequantized to float: the reference mode. Fails when a weight is missing or no kernel
+  // takes it. `kernels` is borrowed until Load.
   static Result<WeightStore> Prepare(const WeightSource& source, const Names& names,
                                      const KernelSet& kernels, ActivationMode mode,
                                      WeightRounding rounding = WeightRounding::kNone);
 
   // Takes the image that `cache` has, or allocates and packs, and gives the cache the result. Null:
-  // no cache. REQUIRES: called once; a cache that was given does not outlive the store.
+  // no cache. Where a guess of Prepare was wrong, bytes() and offsets grow. REQUIRES: called once;
+  // a cache that was given does not outlive the store.
   Status Load(const WeightSource& source, ThreadPool& pool, WeightCache* cache = nullptr);
   // The same, with matrices that leave memory by Release.
   Status LoadSpilled(const WeightSource& source, ThreadPool& pool, const WeightSpill& spill);
@@ -119,7 +124,8 @@ class WeightStore {
     std::string name;
     DType packed_from = DType::kF32;  // the file's type, or what it is rounded to
     PackedMatrix packed;
-    int64_t offset = 0;  // from base_
+    int64_t offset = 0;       // from base_
+    bool is_guessed = false;  // kF12S32 by a row alone
   };
   struct Vector {
     std::string name;
@@ -127,23 +133,38 @@ class WeightStore {
     int64_t offset = 0;
   };
 
-  Status AddStack(const WeightSource& source, const Stack& stack, const KernelSet& kernels);
+  Status AddStack(const WeightSource& source, const Stack& stack);
   Status AddVector(const WeightSource& source, const std::string& name);
   static int64_t BytesOf(const PackedMatrix& matrix) {
     return matrix.count * matrix.panels() * matrix.panel_bytes;
   }
   int64_t OffsetOf(const PackedMatrix& matrix) const;
-  Status Pack(const WeightSource& source, ThreadPool& pool);
+  // Whether the row in the middle of an F16 matrix has no more bits than BF16.
+  Result<bool> LooksLikeBF16(const WeightSource& source, const std::string& name,
+                             const WeightView& view) const;
+  // All guessed matrices to one kind, which moves what follows them.
+  void SetGuessed(PackedKind kind);
+  void SetKind(Matrix& matrix, PackedKind kind) const;
+  void Place();
+  bool TakeImage(WeightCache& cache, ThreadPool& pool);
+  // Whether all weights fitted their kinds.
+  enum class Fit : uint8_t { kAll, kNotGuessed };
+  // Packs to what `allocate` makes, once more when a guess was wrong.
+  Status PackTo(const std::function<Status()>& allocate, const WeightSource& source,
+                ThreadPool& pool);
+  Result<Fit> Pack(const WeightSource& source, ThreadPool& pool);
+  static bool PackPanelOf(const Matrix& matrix, const PanelSource& rows, std::span<std::byte> out);
   // The image's bytes into the buffer; the file is let go.
   Status CopyImage(ThreadPool& pool);
   void SetBase(const std::byte* base);
-  Status PackMatrix(const WeightSource& source, const Matrix& matrix, ThreadPool& pool) const;
-  Status PackOne(const WeightSource& source, const Matrix& matrix, int64_t index,
-                 ThreadPool& pool) const;
+  Result<Fit> PackMatrix(const WeightSource& source, const Matrix& matrix, ThreadPool& pool) const;
+  Result<Fit> PackOne(const WeightSource& source, const Matrix& matrix, int64_t index,
+                      ThreadPool& pool) const;
   Status LoadVector(const WeightSource& source, const Vector& vector) const;
 
   DType PackedFrom(const WeightView& view, std::string_view name) const;
 
+  const KernelSet* kernels_ = nullptr;
   ActivationMode mode_ = ActivationMode::kInt8;
   WeightRounding rounding_ = WeightRounding::kNone;
   std::string head_;

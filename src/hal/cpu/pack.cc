@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <vector>
 
 #include "base/check.h"
+#include "hal/cpu/pack_halfs.h"
 #include "hal/cpu/panel_layout.h"
 #include "quant/blocks.h"
 #include "quant/dequantize.h"
@@ -262,76 +262,11 @@ void PackFloats(const std::byte* rows, int64_t row_count, int64_t k, std::byte* 
   }
 }
 
-// |value| of a finite f16 or bf16 as a float.
-struct F16Magnitude {
-  static constexpr uint16_t kInfinity = 0x7c00;
-  float operator()(uint16_t bits) const {
-    return std::bit_cast<float>((bits & 0x7fffU) << 13) * 0x1p112F;
-  }
-};
-struct BF16Magnitude {
-  static constexpr uint16_t kInfinity = 0x7f80;
-  float operator()(uint16_t bits) const { return std::bit_cast<float>((bits & 0x7fffU) << 16); }
-};
-
-using HalfBlock = std::array<uint16_t, kBlockValues>;
-using WideWords = std::array<int16_t, kBlockValues>;
-
-// Levels of a block of one row by its d; returns d's exponent field. Plain loops over 32 values,
-// which compilers turn into vectors.
-template <class Magnitude>
-uint32_t RoundHalfBlock(const HalfBlock& bits, WideWords& words) {
-  constexpr Magnitude kMagnitude;
-  constexpr uint32_t kFieldOfInfinity = 255;
-  constexpr uint32_t kLevelBits = 12;  // of the largest value after its first bit
-  int16_t largest = 0;
-  for (const uint16_t value : bits)
-    largest = std::max(largest, static_cast<int16_t>(value & 0x7fff));
-  // Products of zero levels with an infinite d are NaN.
-  if (largest >= Magnitude::kInfinity) {
-    words.fill(0);
-    return kFieldOfInfinity;
-  }
-  const auto most = std::bit_cast<uint32_t>(kMagnitude(static_cast<uint16_t>(largest)));
-  const uint32_t field = std::max(most >> 23, kLevelBits + 1) - kLevelBits;
-  const auto inverse = std::bit_cast<float>((254U - field) << 23);  // 1 / d
-  for (size_t i = 0; i < bits.size(); ++i) {
-    const auto level = static_cast<int32_t>(kMagnitude(bits[i]) * inverse + 0.5F);
-    const int32_t sign = -(bits[i] >> 15);
-    words[i] = static_cast<int16_t>((level ^ sign) - sign);
-  }
-  return field;
-}
-
-// The words of a block of kI14S32, with the field's bits in the first four.
-template <class Magnitude>
-void PackHalfBlock(const HalfBlock& bits, WideWords& words) {
-  const uint32_t field = RoundHalfBlock<Magnitude>(bits, words);
-  for (size_t i = 0; i < 4; ++i)
-    words[i] = static_cast<int16_t>(words[i] * 4 + static_cast<int>(field >> 2 * i & 3U));
-}
-
-template <class Magnitude>
-void PackHalfRows(const PanelSource& source, std::byte* out) {
-  HalfBlock bits;
-  WideWords words;
-  for (int64_t b = 0; b < source.k / kBlockValues; ++b) {
-    std::byte* block = out + b * PackedBlockBytes(PackedKind::kI14S32);
-    for (int64_t r = 0; r < source.row_count; ++r) {
-      const std::byte* row = source.rows + (r * source.k + b * kBlockValues) * 2;
-      std::memcpy(bits.data(), row, sizeof(bits));
-      PackHalfBlock<Magnitude>(bits, words);
-      for (size_t pair = 0; pair < words.size() / 2; ++pair)
-        std::memcpy(block + pair * 64 + static_cast<size_t>(r) * 4, &words[2 * pair], 4);
-    }
-  }
-}
-
+// BF16 has no bits that kF12S32 hasn't.
 void PackHalfs(const PanelSource& source, std::byte* out) {
   if (source.dtype == DType::kF16)
-    PackHalfRows<F16Magnitude>(source, out);
-  else
-    PackHalfRows<BF16Magnitude>(source, out);
+    return PackI14(source, out);
+  TENON_CHECK(PackF12(source, out));
 }
 
 void PackRows(const PanelSource& source, std::byte* out) {
@@ -390,7 +325,7 @@ PackedKind PackedKindFor(DType dtype, int64_t k) {
     case DType::kF16:
       return in_blocks ? PackedKind::kI14S32 : PackedKind::kF16;
     case DType::kBF16:
-      return in_blocks ? PackedKind::kI14S32 : PackedKind::kBF16;
+      return in_blocks ? PackedKind::kF12S32 : PackedKind::kBF16;
     case DType::kQ4_0:
       return PackedKind::kU4S32;
     case DType::kQ4_1:
@@ -441,6 +376,15 @@ void PackPanel(const PanelSource& source, std::span<std::byte> out) {
     std::memset(out.data(), 0, out.size());
   }
   PackRows(source, out.data());
+}
+
+bool PackPanelF12(const PanelSource& source, std::span<std::byte> out) {
+  CheckSource(source);
+  TENON_CHECK(source.dtype == DType::kF16 || source.dtype == DType::kBF16);
+  const int64_t bytes = PackedPanelBytes(PackedKind::kF12S32, source.k);
+  TENON_CHECK(source.k % kBlockValues == 0 && static_cast<int64_t>(out.size()) == bytes);
+  std::memset(out.data(), 0, source.row_count < kPanelRows ? out.size() : 0);
+  return PackF12(source, out.data());
 }
 
 void PackPanelF32(const PanelSource& source, std::span<std::byte> out) {

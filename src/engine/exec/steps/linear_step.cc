@@ -25,8 +25,8 @@ void PrefetchColumns(const float* first, int64_t stride, int64_t rows) {
 }
 
 constexpr std::array<std::string_view, kPackedKindCount> kKindNames = {
-    "f32",    "f16",          "bf16",  "i14s32", "u4s32", "u4s32m",
-    "u4s16m", "codebook4s32", "u5s32", "u5s32m", "u6s16", "u8s32"};
+    "f32",    "f16",          "bf16",  "i14s32", "f12s32", "u4s32", "u4s32m",
+    "u4s16m", "codebook4s32", "u5s32", "u5s32m", "u6s16",  "u8s32"};
 
 }  // namespace
 

@@ -4,9 +4,9 @@ namespace tenon {
 
 constinit const KernelSet kAvx2KernelSet = {
     .name = "avx2",
-    .gemm = {avx2::GemmF32, avx2::GemmF16, avx2::GemmBF16, avx2::GemmI14S32, avx2::GemmU4S32,
-             avx2::GemmU4S32M, avx2::GemmU4S16M, avx2::GemmCodebook4S32, avx2::GemmU5S32,
-             avx2::GemmU5S32M, avx2::GemmU6S16, avx2::GemmU8S32},
+    .gemm = {avx2::GemmF32, avx2::GemmF16, avx2::GemmBF16, avx2::GemmI14S32, avx2::GemmF12S32,
+             avx2::GemmU4S32, avx2::GemmU4S32M, avx2::GemmU4S16M, avx2::GemmCodebook4S32,
+             avx2::GemmU5S32, avx2::GemmU5S32M, avx2::GemmU6S16, avx2::GemmU8S32},
     .quantize_block = avx2::QuantizeBlock,
     .quantize_row = avx2::QuantizeRow,
     .quantize_row_per_token = avx2::QuantizeRowPerToken,

@@ -9,6 +9,7 @@ void GemmF32(const GemmArgs& args);
 void GemmF16(const GemmArgs& args);
 void GemmBF16(const GemmArgs& args);
 void GemmI14S32(const GemmArgs& args);
+void GemmF12S32(const GemmArgs& args);
 void GemmU4S32(const GemmArgs& args);
 void GemmU4S32M(const GemmArgs& args);
 void GemmU4S16M(const GemmArgs& args);

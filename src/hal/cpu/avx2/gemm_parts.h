@@ -54,6 +54,10 @@ static inline __m256i LoadVector(const std::byte* at) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
 }
 
+static inline void StoreVector(std::byte* at, __m256i v) {
+  _mm256_store_si256(reinterpret_cast<__m256i*>(at), v);
+}
+
 // The codebook's values moved up by 128, in both halves.
 template <PackedKind kKind>
 static inline __m256i LoadCodebook(const int8_t* codebook) {

@@ -31,10 +31,6 @@ static constexpr UnpackedLayout UnpackedLayoutOf(PackedKind kind) {
   return {parts, kBlockSteps >> packed.high_bits, quants, quants + 2 * kPanelRows * 4};
 }
 
-static inline void StoreVector(std::byte* at, __m256i v) {
-  _mm256_store_si256(reinterpret_cast<__m256i*>(at), v);
-}
-
 // The values of step `step` of eight rows. In pairs, even 16-bit lanes are of group 0 and odd ones
 // of group 1.
 template <PackedKind kKind>

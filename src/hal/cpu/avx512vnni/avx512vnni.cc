@@ -5,9 +5,9 @@ namespace tenon {
 constinit const KernelSet kAvx512VnniKernelSet = {
     .name = "avx512vnni",
     .gemm = {avx512vnni::GemmF32, avx512vnni::GemmF16, avx512vnni::GemmBF16, avx512vnni::GemmI14S32,
-             avx512vnni::GemmU4S32, avx512vnni::GemmU4S32M, avx512vnni::GemmU4S16M,
-             avx512vnni::GemmCodebook4S32, avx512vnni::GemmU5S32, avx512vnni::GemmU5S32M,
-             avx512vnni::GemmU6S16, avx512vnni::GemmU8S32},
+             avx512vnni::GemmF12S32, avx512vnni::GemmU4S32, avx512vnni::GemmU4S32M,
+             avx512vnni::GemmU4S16M, avx512vnni::GemmCodebook4S32, avx512vnni::GemmU5S32,
+             avx512vnni::GemmU5S32M, avx512vnni::GemmU6S16, avx512vnni::GemmU8S32},
     .quantize_block = avx512vnni::QuantizeBlock,
     .quantize_row = avx512vnni::QuantizeRow,
     .quantize_row_per_token = avx512vnni::QuantizeRowPerToken,

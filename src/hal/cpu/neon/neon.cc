@@ -4,9 +4,9 @@ namespace tenon {
 
 constinit const KernelSet kNeonKernelSet = {
     .name = "neon",
-    .gemm = {neon::GemmF32, neon::GemmF16, neon::GemmBF16, neon::GemmI14S32, neon::GemmU4S32,
-             neon::GemmU4S32M, neon::GemmU4S16M, neon::GemmCodebook4S32, neon::GemmU5S32,
-             neon::GemmU5S32M, neon::GemmU6S16, neon::GemmU8S32},
+    .gemm = {neon::GemmF32, neon::GemmF16, neon::GemmBF16, neon::GemmI14S32, neon::GemmF12S32,
+             neon::GemmU4S32, neon::GemmU4S32M, neon::GemmU4S16M, neon::GemmCodebook4S32,
+             neon::GemmU5S32, neon::GemmU5S32M, neon::GemmU6S16, neon::GemmU8S32},
     .quantize_block = neon::QuantizeBlock,
     .quantize_row = neon::QuantizeRow,
     .quantize_row_per_token = neon::QuantizeRowPerToken,

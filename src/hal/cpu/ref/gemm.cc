@@ -1,3 +1,4 @@
+#include "hal/cpu/f12_panel.h"
 #include "hal/cpu/panel_layout.h"
 #include "hal/cpu/ref/ref_kernels.h"
 #include "hal/cpu/scalar_half.h"
@@ -109,21 +110,61 @@ int16_t WordAt(const std::byte* block, int64_t r, int64_t i) {
   return Load<int16_t>(block + i / 2 * 64 + r * 4 + i % 2 * 2);
 }
 
-// Row r of a block of kI14S32 times a block of activations.
+// q of row r at position i (0..31) of a block, and the byte e that d comes from.
+struct I14 {
+  static constexpr PackedKind kKind = PackedKind::kI14S32;
+  static int32_t Level(const std::byte* block, int64_t r, int64_t i) {
+    const int32_t word = WordAt(block, r, i);
+    return i < 4 ? word >> 2 : word;
+  }
+  static uint32_t Exponent(const std::byte* block, int64_t r) {
+    uint32_t exponent = 0;
+    for (int64_t i = 0; i < 4; ++i)
+      exponent |= (static_cast<uint32_t>(WordAt(block, r, i)) & 3u) << 2 * i;
+    return exponent;
+  }
+};
+
+struct F12 {
+  static constexpr PackedKind kKind = PackedKind::kF12S32;
+  static int32_t Level(const std::byte* block, int64_t r, int64_t i) {
+    const int64_t v = i / 4;
+    const int64_t byte = r * 4 + i % 2 * 2 + i / 2 % 2;
+    const auto significand = static_cast<int32_t>(block[v * 64 + byte]);
+    const auto pair = static_cast<int32_t>(block[kF12Nibbles + v / 2 * 64 + byte]);
+    const int32_t code = v % 2 == 0 ? pair & 15 : pair >> 4;
+    const int32_t level = significand << (code & 7);
+    return code < 8 ? level : -level;
+  }
+  static uint32_t Exponent(const std::byte* block, int64_t r) {
+    return static_cast<uint32_t>(block[kF12Exponents + r]);
+  }
+};
+
+// Row r of a block of weights times a block of activations.
+template <class Form>
 int32_t WideDot(const std::byte* block, const WideBlock& x, int64_t r) {
   int32_t dot = 0;
-  for (int64_t i = 0; i < kActivationBlockValues; ++i) {
-    const int32_t word = WordAt(block, r, i);
-    dot += (i < 4 ? word >> 2 : word) * x.q[i];
-  }
+  for (int64_t i = 0; i < kActivationBlockValues; ++i)
+    dot += Form::Level(block, r, i) * x.q[i];
   return dot;
 }
 
-float WideScale(const std::byte* block, int64_t r) {
-  uint32_t exponent = 0;
-  for (int64_t i = 0; i < 4; ++i)
-    exponent |= (static_cast<uint32_t>(WordAt(block, r, i)) & 3u) << 2 * i;
-  return __builtin_bit_cast(float, exponent << 23);
+template <class Form>
+void WideGemm(const GemmArgs& args) {
+  for (int64_t t = 0; t < args.tokens; ++t) {
+    const std::byte* row = args.activations + t * args.activation_stride;
+    for (int64_t r = 0; r < kPanelRows; ++r) {
+      float acc = 0.0f;
+      for (int64_t b = 0; b < args.k / kActivationBlockValues; ++b) {
+        const std::byte* block = args.panel + b * PackedBlockBytes(Form::kKind);
+        const auto x = Load<WideBlock>(row + b * static_cast<int64_t>(sizeof(WideBlock)));
+        const auto d = __builtin_bit_cast(float, Form::Exponent(block, r) << 23);
+        acc = __builtin_fmaf(d * x.scale, static_cast<float>(WideDot<Form>(block, x, r)), acc);
+      }
+      args.out[t * args.out_stride + r] = acc;
+    }
+  }
 }
 
 float LoadWeight(const std::byte* panel, int64_t index, PackedKind kind) {
@@ -161,20 +202,10 @@ void GemmBF16(const GemmArgs& args) {
   FloatGemm<PackedKind::kBF16>(args);
 }
 void GemmI14S32(const GemmArgs& args) {
-  constexpr int64_t kBlockBytes = PackedBlockBytes(PackedKind::kI14S32);
-  for (int64_t t = 0; t < args.tokens; ++t) {
-    const std::byte* row = args.activations + t * args.activation_stride;
-    for (int64_t r = 0; r < kPanelRows; ++r) {
-      float acc = 0.0f;
-      for (int64_t b = 0; b < args.k / kActivationBlockValues; ++b) {
-        const std::byte* block = args.panel + b * kBlockBytes;
-        const auto x = Load<WideBlock>(row + b * static_cast<int64_t>(sizeof(WideBlock)));
-        const auto dot = static_cast<float>(WideDot(block, x, r));
-        acc = __builtin_fmaf(WideScale(block, r) * x.scale, dot, acc);
-      }
-      args.out[t * args.out_stride + r] = acc;
-    }
-  }
+  WideGemm<I14>(args);
+}
+void GemmF12S32(const GemmArgs& args) {
+  WideGemm<F12>(args);
 }
 void GemmU4S32(const GemmArgs& args) {
   QuantizedGemm<PackedKind::kU4S32>(args);

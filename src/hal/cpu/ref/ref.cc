@@ -4,9 +4,9 @@ namespace tenon {
 
 constinit const KernelSet kRefKernelSet = {
     .name = "ref",
-    .gemm = {ref::GemmF32, ref::GemmF16, ref::GemmBF16, ref::GemmI14S32, ref::GemmU4S32,
-             ref::GemmU4S32M, ref::GemmU4S16M, ref::GemmCodebook4S32, ref::GemmU5S32,
-             ref::GemmU5S32M, ref::GemmU6S16, ref::GemmU8S32},
+    .gemm = {ref::GemmF32, ref::GemmF16, ref::GemmBF16, ref::GemmI14S32, ref::GemmF12S32,
+             ref::GemmU4S32, ref::GemmU4S32M, ref::GemmU4S16M, ref::GemmCodebook4S32,
+             ref::GemmU5S32, ref::GemmU5S32M, ref::GemmU6S16, ref::GemmU8S32},
     .quantize_block = ref::QuantizeBlock,
     .quantize_row = ref::QuantizeRow,
     .quantize_row_per_token = ref::QuantizeRowPerToken,
