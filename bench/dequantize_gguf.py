@@ -2,7 +2,9 @@
 """Writes a GGUF model with all matrices as floats or in Q8_0, the metadata unchanged: the start for fair
 comparisons of quantizers, which must all begin with the same numbers, and models of 8 and 16 bits for speed.
 
-    dequantize_gguf.py IN.gguf OUT.gguf f32|f16|bf16|q8_0
+    dequantize_gguf.py IN.gguf OUT.gguf f32|f16|bf16|bf16-f16|q8_0
+
+bf16-f16: F16 of values that were rounded to BF16 before, as files of published models are, whose weights are BF16.
 """
 import sys
 
@@ -15,7 +17,8 @@ from gguf_copy import copy_metadata
 OWN = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version")
 
 # Of matrices; the numbers are general.file_type's.
-TYPES = {"f32": (gguf.GGMLQuantizationType.F32, 0), "f16": (gguf.GGMLQuantizationType.F16, 1),
+TYPES = {"bf16-f16": (gguf.GGMLQuantizationType.F16, 1),
+         "f32": (gguf.GGMLQuantizationType.F32, 0), "f16": (gguf.GGMLQuantizationType.F16, 1),
          "q8_0": (gguf.GGMLQuantizationType.Q8_0, 7), "bf16": (gguf.GGMLQuantizationType.BF16, 32)}
 
 
@@ -30,6 +33,9 @@ def main():
         values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
         if len(tensor.shape) < 2 or dtype == "f32":
             writer.add_tensor(tensor.name, values.astype(np.float32))
+        elif dtype == "bf16-f16":
+            rounded = gguf.quants.dequantize(gguf.quants.quantize(values, TYPES["bf16"][0]), TYPES["bf16"][0])
+            writer.add_tensor(tensor.name, rounded.astype(np.float16))
         elif dtype == "f16":
             writer.add_tensor(tensor.name, values.astype(np.float16))
         else:
