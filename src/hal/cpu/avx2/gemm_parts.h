@@ -157,7 +157,8 @@ template <int64_t kBytes>
   }
 }
 
-// How far ahead, where a panel is read once.
-static constexpr int64_t kPrefetchBytes = 4096;
+// How far ahead, where a panel is read once. With both cores of the machine reading, weights of 4,
+// 8 and 12 bits came 5 to 8% faster than at twice the distance, and no slower than at half of it.
+static constexpr int64_t kPrefetchBytes = 2048;
 
 }  // namespace tenon::avx2
