@@ -62,59 +62,65 @@ void StoreI14(const WideWords& levels, uint32_t field, int64_t r, std::byte* blo
     std::memcpy(block + pair * 64 + static_cast<size_t>(r) * 4, &words[2 * pair], 4);
 }
 
-// Levels as kF12S32 has them.
-struct F12Values {
-  WideWords significands;
-  WideWords codes;
-  int lost;  // not 0: bits that the significands have no place for
+// A level's magnitude as kF12S32 has it, in 16 bits: the shift, from bit 8 on the significand, in
+// bit 7 whether the significand has no place for all of its bits. Looked up: shifts that differ
+// from value to value take compilers four times as long.
+using F12Table = std::array<uint16_t, kMostWideLevel + 1>;
+
+constexpr uint32_t kLost = 1U << 7;
+
+constexpr F12Table MakeF12Table() {
+  constexpr int kSignificandBits = 8;
+  F12Table table = {};
+  for (uint32_t magnitude = 0; magnitude < table.size(); ++magnitude) {
+    const auto bits = static_cast<int>(std::bit_width(magnitude));
+    const int shift = std::max(bits - kSignificandBits, 0);
+    const uint32_t significand = magnitude >> shift;
+    const uint32_t lost = significand << shift == magnitude ? 0 : kLost;
+    table[magnitude] =
+        static_cast<uint16_t>(significand << 8 | lost | static_cast<uint32_t>(shift));
+  }
+  return table;
+}
+
+constexpr F12Table kF12Table = MakeF12Table();
+
+// Four levels: bytes of k 0, 2, 1, 3.
+struct F12Quad {
+  uint32_t significands = 0;
+  uint32_t codes = 0;
 };
 
-// Arithmetic on 16-bit words alone, which compilers turn into vectors.
-F12Values EncodeF12(const WideWords& levels) {
-  constexpr int kMostShift = 5;
-  F12Values values;
-  int16_t lost = 0;
-  for (size_t i = 0; i < levels.size(); ++i) {
-    const int16_t level = levels[i];
-    const auto magnitude = static_cast<int16_t>(level < 0 ? -level : level);
-    int16_t shift = 0;
-    int16_t factor = 1 << kMostShift;  // 2^(kMostShift - shift)
-    for (int bit = 0; bit < kMostShift; ++bit) {
-      const auto is_over = static_cast<int16_t>(magnitude >= 256 << bit);
-      shift = static_cast<int16_t>(shift + is_over);
-      factor = static_cast<int16_t>(factor - (is_over << (kMostShift - 1 - bit)));
-    }
-    const auto scaled = static_cast<int16_t>(magnitude * factor);
-    lost = static_cast<int16_t>(lost | (scaled & ((1 << kMostShift) - 1)));
-    values.significands[i] = static_cast<int16_t>(scaled >> kMostShift);
-    values.codes[i] = static_cast<int16_t>(shift + (level < 0 ? 8 : 0));
+// Adds kLost to `lost` where bits are.
+F12Quad EncodeF12(const int16_t* levels, uint32_t& lost) {
+  F12Quad quad;
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const int level = levels[i];
+    const int sign = level >> 31;  // no branch: signs are as good as random
+    const int shift = i % 2 * 16 + i / 2 * 8;
+    const uint32_t entry = kF12Table[static_cast<size_t>((level ^ sign) - sign)];
+    lost |= entry;
+    quad.significands |= (entry >> 8) << shift;
+    quad.codes |= ((entry & 7U) | (static_cast<uint32_t>(sign) & 8U)) << shift;
   }
-  values.lost = lost;
-  return values;
+  return quad;
 }
 
-// Four words as the bytes of k 0, 2, 1, 3.
-uint32_t InterleavedBytes(const int16_t* words) {
-  const auto byte = [&](int i) { return static_cast<uint32_t>(words[i]); };
-  return byte(0) | byte(2) << 8 | byte(1) << 16 | byte(3) << 24;
-}
-
-// Returns F12Values::lost.
-int StoreF12(const WideWords& levels, uint32_t field, int64_t r, std::byte* block) {
-  const F12Values values = EncodeF12(levels);
+// Returns kLost among other bits when the significands have no place for all bits.
+uint32_t StoreF12(const WideWords& levels, uint32_t field, int64_t r, std::byte* block) {
+  uint32_t lost = 0;
   std::byte* row = block + r * 4;
   for (size_t g = 0; g < 4; ++g) {
-    const int16_t* codes = values.codes.data() + g * 8;
-    const int16_t* significands = values.significands.data() + g * 8;
-    const uint32_t nibbles = InterleavedBytes(codes) | InterleavedBytes(codes + 4) << 4;
-    const std::array<uint32_t, 2> bytes = {InterleavedBytes(significands),
-                                           InterleavedBytes(significands + 4)};
-    std::memcpy(row + g * 128, &bytes[0], 4);
-    std::memcpy(row + g * 128 + 64, &bytes[1], 4);
+    const F12Quad first = EncodeF12(levels.data() + g * 8, lost);
+    const F12Quad second = EncodeF12(levels.data() + g * 8 + 4, lost);
+    const uint32_t nibbles = first.codes | second.codes << 4;
+    std::memcpy(row + g * 128, &first.significands, 4);
+    std::memcpy(row + g * 128 + 64, &second.significands, 4);
     std::memcpy(row + kF12Nibbles + g * 64, &nibbles, 4);
   }
   block[kF12Exponents + r] = static_cast<std::byte>(field);
-  return values.lost;
+  return lost;
 }
 
 // Calls store(levels, field, r, b) for row r of block b.
@@ -148,11 +154,11 @@ void PackI14(const PanelSource& source, std::byte* out) {
 }
 
 bool PackF12(const PanelSource& source, std::byte* out) {
-  int lost = 0;
+  uint32_t lost = 0;
   RoundRowsOf(source, [&](const WideWords& levels, uint32_t field, int64_t r, int64_t b) {
     lost |= StoreF12(levels, field, r, out + b * PackedBlockBytes(PackedKind::kF12S32));
   });
-  return lost == 0;
+  return (lost & kLost) == 0;
 }
 
 }  // namespace tenon
