@@ -66,6 +66,7 @@ Result<WeightStore> WeightStore::Prepare(const WeightSource& source, const Names
     TENON_RETURN_IF_ERROR(store.AddStack(source, stack));
   for (const std::string& name : names.vectors)
     TENON_RETURN_IF_ERROR(store.AddVector(source, name));
+  store.Place();
   return store;
 }
 
@@ -91,8 +92,6 @@ Status WeightStore::AddStack(const WeightSource& source, const Stack& stack) {
   SetKind(matrix, kind);
   if (matrix.packed.gemm == nullptr)
     return Unsupported(fmt::format("no kernel takes {} weights", DTypeName(view.dtype)), name);
-  matrix.offset = bytes_;
-  bytes_ += AlignUp(BytesOf(matrix.packed));
   matrix_index_.emplace(name, matrices_.size());
   matrices_.push_back(std::move(matrix));
   return {};
@@ -138,8 +137,7 @@ Status WeightStore::AddVector(const WeightSource& source, const std::string& nam
   TENON_ASSIGN_OR_RETURN(const WeightView view, source.Find(name));
   if (view.bytes.empty())
     return Unsupported("a weight in pieces that is read as a whole", name);
-  Vector vector{name, view.rows * view.columns, bytes_};
-  bytes_ += AlignUp(vector.size * static_cast<int64_t>(sizeof(float)));
+  Vector vector{.name = name, .size = view.rows * view.columns};
   vector_index_.emplace(name, vectors_.size());
   vectors_.push_back(std::move(vector));
   return {};
@@ -287,7 +285,7 @@ Result<WeightStore::Fit> WeightStore::PackMatrix(const WeightSource& source, con
 // False: the weights do not fit the guessed kind.
 bool WeightStore::PackPanelOf(const Matrix& matrix, const PanelSource& rows,
                               std::span<std::byte> out) {
-  if (matrix.is_guessed && matrix.packed.kind == PackedKind::kF12S32)
+  if (matrix.packed.kind == PackedKind::kF12S32)
     return PackPanelF12(rows, out);
   if (matrix.packed.kind == PackedKind::kF32)
     PackPanelF32(rows, out);

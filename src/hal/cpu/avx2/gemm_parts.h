@@ -147,6 +147,18 @@ template <int kTokens>
   }
 }
 
+// The sums of blocks before block `first`, which an earlier stretch left at their places.
+template <int kTokens>
+[[gnu::always_inline]] static inline void LoadSums(const GemmArgs& args, int64_t token,
+                                                   int64_t first, PanelSums<kTokens>& acc) {
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    const float* out = args.out + (token + t) * args.out_stride;
+    acc[t][0] = first == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(out);
+    acc[t][1] = first == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(out + kLanes);
+  }
+}
+
 // Lines of a panel are asked for before they are needed: the hardware's prefetch ends at every
 // page. Past a matrix's end this asks for lines that nobody needs, which is harmless.
 template <int64_t kBytes>

@@ -117,18 +117,6 @@ template <class Form, int kTokens>
   }
 }
 
-// Sums of the stretches before this one.
-template <int kTokens>
-[[gnu::always_inline]] inline void LoadSums(const GemmArgs& args, int64_t token, int64_t first,
-                                            PanelSums<kTokens>& acc) {
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    const float* out = args.out + (token + t) * args.out_stride;
-    acc[t][0] = first == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(out);
-    acc[t][1] = first == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(out + kLanes);
-  }
-}
-
 // Tokens [token, token + kTokens). Only the first tile asks for the panel's lines: after it they
 // are in the cache.
 template <class Form, int kTokens>

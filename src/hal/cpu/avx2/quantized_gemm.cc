@@ -135,14 +135,7 @@ template <PackedKind kKind, int kTokens>
 void Tile(const GemmArgs& args, const Stretch& stretch, int64_t token) {
   Rows<kTokens> rows = RowsAt<kTokens>(args, token, stretch.first_block * kWholeBlockBytes);
   PanelSums<kTokens> acc;
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    const float* out = args.out + (token + t) * args.out_stride;
-    for (int64_t half = 0; half < 2; ++half) {
-      acc[t][half] =
-          stretch.first_block == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(out + half * kLanes);
-    }
-  }
+  LoadSums<kTokens>(args, token, stretch.first_block, acc);
   const std::byte* block = stretch.unpacked;
   const std::byte* next = stretch.next;
   for (int64_t b = 0; b < stretch.blocks; ++b, block += UnpackedLayoutOf(kKind).bytes) {
