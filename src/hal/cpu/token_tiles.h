@@ -15,4 +15,18 @@ static inline int64_t RunTiles(const GemmArgs& args, int64_t token, int64_t coun
   return token;
 }
 
+// All tokens in tiles of 8, 4 and 1, by gemm.operator()<kTokens>(args, activations, out).
+template <class Gemm>
+static inline void RunTilesOf8(const GemmArgs& args, Gemm gemm) {
+  const auto run = [&]<int kTokens>(int64_t token) {
+    return RunTiles(args, token, kTokens,
+                    [&](const GemmArgs& all, const std::byte* activations, float* out) {
+                      gemm.template operator()<kTokens>(all, activations, out);
+                    });
+  };
+  int64_t token = run.template operator()<8>(0);
+  token = run.template operator()<4>(token);
+  run.template operator()<1>(token);
+}
+
 }  // namespace tenon

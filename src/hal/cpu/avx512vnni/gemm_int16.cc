@@ -106,16 +106,11 @@ void GemmTokens(const GemmArgs& args, const Stretch& stretch, const std::byte* a
 
 template <class Form>
 void MultiplyStretch(const GemmArgs& args, const Stretch& stretch) {
-  const auto tile = [&]<int kTokens>(int64_t token) {
-    return RunTiles(args, token, kTokens,
-                    [&](const GemmArgs& all, const std::byte* activations, float* out) {
-                      GemmTokens<Form, kTokens>(all, stretch, activations, out);
-                    });
-  };
   // Eight sums are what two units with a latency of four or five need.
-  int64_t token = tile.template operator()<8>(0);
-  token = tile.template operator()<4>(token);
-  tile.template operator()<1>(token);
+  RunTilesOf8(args,
+              [&]<int kTokens>(const GemmArgs& all, const std::byte* activations, float* out) {
+                GemmTokens<Form, kTokens>(all, stretch, activations, out);
+              });
 }
 
 void Unpack(const std::byte* block, std::byte* out) {
